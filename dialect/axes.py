@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 AXIS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*\Z")
@@ -36,3 +38,8 @@ class AxisRef:
         if self.name != other.name:
             return False
         return self.pre < other.pre * other.size and other.pre < self.pre * self.size
+
+
+def devices_along(axes: Iterable[AxisRef]) -> int:
+    """How many devices axes tell apart together; 1 of none."""
+    return math.prod([axis.size for axis in axes])

@@ -6,13 +6,12 @@ thing that is wrong.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dtensor.dialect import names
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir, stablehlo
 
@@ -48,7 +47,7 @@ class Facts:
 
     def split(self, name: str = names.AXES) -> int:
         """How many devices the axes in attribute `name` tell apart."""
-        return math.prod(axis.size for axis in self.axes(name))
+        return devices_along(self.axes(name))
 
 
 Check = Callable[[Facts], Iterator[str]]

@@ -85,6 +85,12 @@ def maker_of(value: ir.Value[Any]) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def block_of(value: ir.Value[Any]) -> ir.Block:
+    """The block that a value is an argument of, or computed in."""
+    owner = value.owner
+    return owner if isinstance(owner, ir.Block) else owner.operation.block
+
+
 def operation_of(value: Value) -> ir.Operation:
     """The operation that makes a value that is no argument."""
     maker = maker_of(value)
@@ -101,6 +107,12 @@ def made_by(name: str, value: ir.Value[Any]) -> ir.Operation | None:
 def users(value: ir.Value[Any]) -> list[ir.Operation]:
     """The operations that read a value, one as often as it does."""
     return [use.owner.operation for use in value.uses]
+
+
+def reader_of(value: ir.Value[Any]) -> ir.Operation | None:
+    """The operation that reads a value, if there is one, and reads it once."""
+    readers = users(value)
+    return readers[0] if len(readers) == 1 else None
 
 
 def is_read(value: ir.Value[Any]) -> bool:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
+from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.passes.ops.elements import real_element
 from dtensor.passes.ops.reduction import Reduction
 
 Shape = tuple[int, ...]
-
-
-def integer_attr(value: int) -> ir.Attribute:
-    """`value : i64`."""
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def integers_attr(values: Sequence[int]) -> ir.Attribute:
@@ -171,8 +168,12 @@ class Builder:
         return self.value("stablehlo.constant", [], type_, {"value": attribute})
 
     def constant(self, value: int | float | bool, type_: ir.Type) -> Value:
-        """A constant of type `type_`, every element of which is `value`."""
+        """A constant of any type, every element of which is `value`; complex ones are joined."""
         element = ir.RankedTensorType(type_).element_type
+        if isinstance(element, ir.ComplexType):
+            part = self.tensor_type(self.read_type(type_)[0], str(element.element_type))
+            real = self.constant(value, part)
+            return self.complex(real, self.constant(0, part) if value else real)
         scalar: ir.Attribute
         if isinstance(element, ir.IntegerType):
             scalar = ir.IntegerAttr.get(element, signed(int(value)))
@@ -189,16 +190,16 @@ class Builder:
         return self.dense(Reduction.named(reduction).identity_attr(type_), type_)
 
     def zeros(self, type_: ir.Type) -> Value:
-        """Zeros, or of truth values false, of any type; complex ones are put together."""
-        shape, element = self.read_type(type_)
-        if not element.startswith("complex<"):
-            return self.constant(0, type_)
-        part = self.constant(0, self.tensor_type(shape, element[8:-1]))
-        return self.complex(part, part)
+        """Zeros of any type; of truth values false."""
+        return self.constant(0, type_)
+
+    def zero_of(self, value: Value) -> Value:
+        """A scalar zero of the element type of a value."""
+        return self.zeros(self.tensor_type((), self.element_of(value)))
 
     def iota(self, shape: Sequence[int], dim: int, element: str) -> Value:
         """A tensor whose elements are their index along `dim`."""
-        attributes = {"iota_dimension": integer_attr(dim)}
+        attributes = {"iota_dimension": index_attr(dim)}
         return self.value("stablehlo.iota", [], self.tensor_type(shape, element), attributes)
 
     # Element by element.
@@ -277,7 +278,7 @@ class Builder:
     def parts(self, value: Value) -> list[Value]:
         """The real and the imaginary parts of complex numbers."""
         shape, element = self.read_type(value.type)
-        type_ = self.tensor_type(shape, element.removeprefix("complex<").removesuffix(">"))
+        type_ = self.tensor_type(shape, real_element(element))
         return [self.value(f"stablehlo.{part}", [value], type_) for part in ("real", "imag")]
 
     def complex(self, real: Value, imaginary: Value) -> Value:
@@ -399,7 +400,7 @@ class Builder:
         shape, element = self.read_type(values[0].type)
         size = sum(self.shape_of(value)[dim] for value in values)
         type_ = self.tensor_type((*shape[:dim], size, *shape[dim + 1 :]), element)
-        return self.value("stablehlo.concatenate", values, type_, {"dimension": integer_attr(dim)})
+        return self.value("stablehlo.concatenate", values, type_, {"dimension": index_attr(dim)})
 
     def pad(
         self,
@@ -434,7 +435,7 @@ class Builder:
         shape = self.shape_of(value)
         if shape[dim] == size:
             return value
-        fill = fill or self.zeros(self.tensor_type((), self.element_of(value)))
+        fill = fill or self.zero_of(value)
         lows = [before if d == dim else 0 for d in range(len(shape))]
         highs = [size - before - n if d == dim else 0 for d, n in enumerate(shape)]
         return self.pad(value, fill, lows, highs)

@@ -19,7 +19,6 @@ from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.four_steps import LENGTH, TRANSFORM, kind_of, transform_attributes
 from dtensor.passes.ops.transform_rows import Kind, half
 
-_FFT = "stablehlo.fft"
 _FEW = 4  # of so many elements one of padding is little
 
 
@@ -37,7 +36,7 @@ class SplitTransformsPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
         devices = state.mesh.size if state.mesh is not None else 1
-        for op in state.operations(main_function(module)).named(_FFT):
+        for op in state.operations(main_function(module)).named(TRANSFORM):
             lengths = integers(op.attributes[LENGTH])
             batch = ir.RankedTensorType(op.operands[0].type).shape[: -len(lengths)]
             if len(lengths) < 2 or math.prod(batch) >= devices or 0 in lengths:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
+from dtensor.compiler.calls import is_dtensor
 from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.eager.calls import call, is_traced
 from dtensor.compiler.relayout import copy_to_mesh, relayout
@@ -77,7 +78,7 @@ def array(
     layout, mesh = placement("array", layout, device)
     if order not in ("K", "C"):
         raise ValueError(f"array got order={order!r}; a DTensor has no other than 'C'")
-    leaves = jax.tree_util.tree_leaves(object, is_leaf=_is_dtensor)
+    leaves = jax.tree_util.tree_leaves(object, is_leaf=is_dtensor)
     if isinstance(object, DTensor):
         return _of_dtensor(object, dtype, copy, ndmin, layout, mesh)
     if any(isinstance(leaf, DTensor) for leaf in leaves):
@@ -184,7 +185,3 @@ def _host_array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
             bad = low if low < info.min else high
             raise OverflowError(f"{bad} is outside of {wanted}, {info.min} to {info.max}")
     return given.astype(wanted)
-
-
-def _is_dtensor(value: Any) -> bool:
-    return isinstance(value, DTensor)

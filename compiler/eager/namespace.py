@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from dtensor.compiler.calls import is_dtensor
 from dtensor.compiler.eager import creation
 from dtensor.compiler.eager.array_api import NamespaceInfo
 from dtensor.compiler.eager.calls import call
@@ -150,12 +151,8 @@ def _wrapped(value: Any, name: str, full: str) -> Any:
 
 
 def _has_dtensor(args: Any, kwargs: Any) -> bool:
-    leaves = jax.tree_util.tree_leaves((args, kwargs), is_leaf=_is_dtensor)
-    return any(map(_is_dtensor, leaves))
-
-
-def _is_dtensor(value: Any) -> bool:
-    return isinstance(value, DTensor)
+    leaves = jax.tree_util.tree_leaves((args, kwargs), is_leaf=is_dtensor)
+    return any(map(is_dtensor, leaves))
 
 
 NUMPY = Namespace("dtensor.numpy", jnp, _OWN)

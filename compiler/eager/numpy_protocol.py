@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dtensor.compiler.calls import is_dtensor
 from dtensor.compiler.eager.calls import call
 from dtensor.compiler.eager.creation import layout_of_model
 from dtensor.compiler.eager.mixing import array_of_list
@@ -63,7 +64,7 @@ def numpy_function(
     if function in _FACTS and len(args) == 1 and isinstance(args[0], DTensor):
         return _FACTS[function](args[0])
     if function in _READERS:
-        return function(*jax.tree.map(_read, (args), is_leaf=_is_dtensor), **kwargs)
+        return function(*jax.tree.map(_read, (args), is_leaf=is_dtensor), **kwargs)
     name = f"{function.__module__}.{function.__name__}"
     found = _counterpart(function)
     if found is None:
@@ -106,10 +107,6 @@ def _ufunc_options(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _arrays(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(value if (a := array_of_list(value)) is None else a for value in inputs)
-
-
-def _is_dtensor(value: Any) -> bool:
-    return isinstance(value, DTensor)
 
 
 def _read(value: Any) -> Any:

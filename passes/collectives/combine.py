@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from dtensor.dialect import names
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.ops import OPS
 from dtensor.passes.collectives.reader import Collective, Collectives
-from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
-from dtensor.passes.ops.rule import element_bytes
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, element_of, size_bytes
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Scope
 
@@ -78,8 +76,9 @@ def _groups(block: ir.Block, items: list[Collective], limit_bytes: int) -> list[
     found: list[_Group] = []
     open_groups: dict[object, tuple[_Group, int, int]] = {}  # group, its bytes, its first use
     for item in sorted(items, key=lambda item: order[item.op]):
-        element, size = _element_and_bytes(item.op)
-        key = (item.mesh, item.axes, item.reduction, element)
+        operands = list(item.op.operands)
+        size = int(sum(map(size_bytes, operands)))
+        key = (item.mesh, item.axes, item.reduction, element_of(operands[-1]))
         position = order[item.op]
         first_use = _first_use(item.op, order)
         group, total, needed = open_groups.get(key, ([], 0, 0))
@@ -91,16 +90,6 @@ def _groups(block: ir.Block, items: list[Collective], limit_bytes: int) -> list[
             found.append(group)
             open_groups[key] = (group, size, first_use)
     return [group for group in found if len(group) > 1]
-
-
-def _element_and_bytes(op: ir.Operation) -> tuple[str, int]:
-    total = 0
-    element = ""
-    for value in op.operands:
-        type_ = ir.RankedTensorType(value.type)
-        element = str(type_.element_type)
-        total += int(math.prod(type_.shape) * element_bytes(element))
-    return element, total
 
 
 def _first_use(op: ir.Operation, order: dict[ir.Operation, int]) -> int:

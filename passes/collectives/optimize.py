@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import read_meshes
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.collectives.combine import combine_all_reduces, merge_duplicates
@@ -41,7 +40,7 @@ class OptimizeCollectivesPass(Pass):
             if item.is_alive and work.is_unused(item):
                 work.erase(item)
         while work.worklist:
-            rewrite(work, work.items[work.worklist.pop()])
+            rewrite(work, work.worklist.pop())
         share_edges(work)
         if self.combine_bytes:
             combine_all_reduces(work, self.combine_bytes)
@@ -83,7 +82,7 @@ def slice_before_gather(work: Collectives, item: Collective, gathered: Collectiv
     else:
         tensor = ir.RankedTensorType(type_)
         shape = list(tensor.shape)
-        shape[gathered.dim] //= math.prod(axis.size for axis in gathered.axes)
+        shape[gathered.dim] //= devices_along(gathered.axes)
         small = ir.RankedTensorType.get(shape, tensor.element_type)
         sliced = work.create(
             item.name, [source], [small], (item.mesh, item.axes), item, item, {names.DIM: item.dim}

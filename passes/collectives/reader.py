@@ -9,7 +9,8 @@ from dtensor.dialect.attributes import axes_attr, index_attr, mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, ir, is_read
+from dtensor.dialect.mlir import Value, ir, is_read, users
+from dtensor.passes.ops.attributes import integer
 from dtensor.passes.program import Scope, walk
 
 
@@ -17,7 +18,6 @@ class Collective:
     """One dtensor operation.
 
     Attributes:
-        index: its number; operations of one block are numbered in program order.
         op: the operation.
         name: its name.
         mesh: the mesh of its axes.
@@ -28,19 +28,16 @@ class Collective:
         is_alive: False once it was erased.
     """
 
-    __slots__ = ("axes", "dim", "index", "is_alive", "mesh", "name", "op", "reduction", "scope")
+    __slots__ = ("axes", "dim", "is_alive", "mesh", "name", "op", "reduction", "scope")
 
-    def __init__(self, index: int, op: ir.Operation, scope: Scope, meshes: dict[str, Mesh]) -> None:
-        self.index = index
+    def __init__(self, op: ir.Operation, scope: Scope, meshes: dict[str, Mesh]) -> None:
         self.op = op
         self.name = op.name
         self.scope = scope
         attributes = op.attributes
         axes = names.FROM if self.name == names.COLLECTIVE_PERMUTE else names.AXES
         self.mesh, self.axes = mesh_and_axes(attributes[axes], meshes)
-        self.dim = -1
-        if names.DIM in attributes:
-            self.dim = int(ir.IntegerAttr(attributes[names.DIM]).value)
+        self.dim = integer(attributes[names.DIM]) if names.DIM in attributes else -1
         self.reduction = ""
         if names.REDUCTION in attributes:
             self.reduction = str(ir.StringAttr(attributes[names.REDUCTION]).value)
@@ -57,8 +54,8 @@ class Collectives:
     def __init__(self, module: ir.Module, meshes: dict[str, Mesh]) -> None:
         self.meshes = meshes
         self.items: list[Collective] = []
-        self.maker: dict[Value, int] = {}
-        self.worklist: list[int] = []
+        self.maker: dict[Value, Collective] = {}
+        self.worklist: list[Collective] = []
         for function in functions(module):
             for op, name, scope in walk(function, combiners=True):
                 if name.startswith("dtensor."):
@@ -66,31 +63,21 @@ class Collectives:
 
     def add(self, op: ir.Operation, scope: Scope) -> Collective:
         """Take note of an operation and put it on the worklist."""
-        item = Collective(len(self.items), op, scope, self.meshes)
+        item = Collective(op, scope, self.meshes)
         self.items.append(item)
         for result in op.results:
-            self.maker[result] = item.index
-        self.worklist.append(item.index)
+            self.maker[result] = item
+        self.worklist.append(item)
         return item
 
     def producer(self, value: Value) -> Collective | None:
         """The dtensor operation that made a value."""
-        index = self.maker.get(value)
-        if index is None or not self.items[index].is_alive:
-            return None
-        return self.items[index]
+        return self.maker.get(value)
 
     def users(self, item: Collective) -> list[Collective]:
         """The dtensor operations that use a result of `item`."""
-        found = []
-        for result in item.op.results:
-            for use in result.uses:
-                owner = use.owner.operation
-                if owner.name.startswith("dtensor.") and len(owner.results):
-                    user = self.producer(owner.results[0])
-                    if user is not None:
-                        found.append(user)
-        return found
+        found = [user for result in item.op.results for user in users(result) if user.results]
+        return [self.maker[op.results[0]] for op in found if op.results[0] in self.maker]
 
     def has_one_use(self, item: Collective) -> bool:
         """Whether the results of `item` are used exactly once altogether."""
@@ -133,7 +120,7 @@ class Collectives:
 
     def replace(self, item: Collective, values: Sequence[Value]) -> None:
         """Use `values` in place of the results of `item`, and erase it."""
-        self.worklist.extend(user.index for user in self.users(item))
+        self.worklist += self.users(item)
         for result, value in zip(item.op.results, values, strict=True):
             result.replace_all_uses_with(value)
         self.erase(item)
@@ -151,4 +138,4 @@ class Collectives:
             if self.is_unused(producer):
                 self.erase(producer)
             else:
-                self.worklist.append(producer.index)
+                self.worklist.append(producer)

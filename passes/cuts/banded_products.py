@@ -1,8 +1,8 @@
-"""Products with known matrices of a few diagonals, as blocks of rows that read frames.
+"""Products with known matrices of a few diagonals: blocks of results, each of which reads a frame.
 
 `jax.image.resize` multiplies with weights that it computes of positions alone. Each row of the
-result reads a few rows of an image; in blocks of rows that begin as far apart in the image, the
-frames are slices of the image side by side, and a split dimension stays split.
+result reads a few rows of the image. Blocks of rows read frames of the image that are equally far
+apart: these are slices of the image side by side, and a split dimension stays split.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _BYTE = 255
 
 
 def _frames_of(is_read: Numbers, more: int) -> Frames | None:
-    """The inputs that blocks of outputs read of a matrix [inputs, outputs].
+    """Which inputs each block of outputs reads, by a matrix [inputs, outputs].
 
     Args:
-        is_read: where it is not zero.
-        more: elements that frames are longer at both ends.
+        is_read: where the matrix is not zero.
+        more: by how many elements frames are to be longer at both ends.
 
     Returns:
         A frame for each block; None if frames are long.
@@ -48,9 +48,9 @@ def _frames_of(is_read: Numbers, more: int) -> Frames | None:
 
 
 def write_in_blocks(function: Rewriting) -> None:
-    """Rewrite the first product along a split dimension with a matrix of a band.
+    """Rewrite the first product along a split dimension with a band matrix.
 
-    What is split behind it is known when the next is looked at.
+    Only the first: what it splits must be known when the next one is looked at.
     """
     for op in function.named(DOT):
         function.replace(op, _in_blocks(op, function.shards, function.made))
@@ -83,10 +83,10 @@ def _is_of_one_type(op: ir.Operation) -> bool:
 
 
 def _band(weights: Value, inputs: int) -> Frames | None:
-    """The frames of a known matrix, of which a dimension is the inputs.
+    """The frames of a known matrix, of which one dimension, `inputs`, is that of the inputs.
 
-    Where rounding makes a difference, a zero may be none to XLA: then frames are longer by one.
-    What is rounded to 16 bits in the end is zero where it was, and perhaps elsewhere.
+    Where rounding decides which numbers are zero, XLA may find others: frames are longer by one
+    then. A matrix that is rounded to 16 bits in the end is zero where it was, and maybe elsewhere.
     """
     is_written, rounded = None, made_by(CONVERT, weights)
     if rounded is not None and holds_floats(*map(element_of, (weights, rounded.operands[0]))):
@@ -110,10 +110,10 @@ def _written(
     count: int,
     made: list[ir.Operation],
 ) -> Value:
-    """A product anew, of a band on one side.
+    """The product with a band matrix, written by frames.
 
-    Operand `side` is the band; `dims` are its inputs, and what the other one, in `count` shards, is
-    multiplied along.
+    Operand `side` is the band. `dims` are its dimension of inputs, and the dimension, in `count`
+    shards, along which the other operand is multiplied.
     """
     make, (weights, value) = Builder(op, made), (op.operands[side], op.operands[1 - side])
     inputs, dim = dims
@@ -134,7 +134,7 @@ def _blocks(make: Builder, weights: Value, band: Frames) -> Value:
     """What is not zero of a matrix [inputs, outputs], as [block, element of the frame, output]."""
     count, outputs = band.count, make.shape_of(weights)[1] // band.count
     apart = make.reshape(weights, [count, band.hop, count, outputs])
-    zero = make.zeros(make.tensor_type((), make.element_of(weights)))
+    zero = make.zero_of(weights)
     pieces = []
     for ahead, first, end in band.steps(band.start):
         shape = [count, end - first, count, outputs]
@@ -160,11 +160,15 @@ def _product(op: ir.Operation, make: Builder, frames: Value, blocks: Value, dim:
 def _spoilt(
     op: ir.Operation, make: Builder, found: Value, total: Value, read: tuple[Value, Value], dim: int
 ) -> Value:
-    """NaN where a zero of the matrix stands for an element that is infinite or NaN itself.
+    """The results, NaN where a zero of the matrix meets an element that is infinite or NaN.
 
-    `found` are the results of frames alone, and `total` is how many such elements there are along
-    the dimension, or more than a frame has. `read` is 1 for such elements of the frames and 0 for
-    others, and the weights of their elements.
+    Args:
+        op: the product.
+        make: creates operations.
+        found: the results of frames alone.
+        total: how many such elements there are along the dimension, or more than a frame has.
+        read: frames that are 1 for such elements and 0 for others; and the weights of frames.
+        dim: the dimension of the frames.
     """
     frames, blocks = read
     has_weight = make.compare("NE", blocks, make.zeros(blocks.type))
@@ -176,9 +180,9 @@ def _spoilt(
 
 
 def _total(make: Builder, bad: Value, dim: int, count: int, width: int) -> Value:
-    """How many elements `bad` marks by 1, or some number above `width`, of a frame, if more are.
+    """How many elements `bad` marks by 1; if more than the `width` of a frame, some such number.
 
-    So a shard of which more are may say that it has one more, and sums of bytes are sent.
+    So each shard need not count beyond `width + 1`, and sums of bytes are sent.
     """
     shape = make.shape_of(bad)
     if shape[dim] % count or count * (width + 1) > _BYTE:

@@ -1,8 +1,8 @@
-"""Cuts of whole blocks, where a dimension is also read as rows of such blocks: cuts of rows.
+"""Cuts by whole rows of a dimension that is also reshaped to rows: written as cuts of the rows.
 
-`jnp.pad(x, (0, 128)).reshape(-1, 128)` pads by one row what `x.reshape(-1, 128)` is. Who reads the
-rows then knows them for those of `x`, whatever size was padded to; and a split of `x` that falls
-between rows is one of them. So it is with what is cut out of rows that were put one after another.
+`jnp.pad(x, (0, 128)).reshape(-1, 128)` is `x.reshape(-1, 128)` padded by one row. Written so, the
+rows are seen to be those of `x`, whatever size it was padded to, and a split of `x` between rows is
+a split of the rows. The same goes for a cut of rows that were put one after another.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Rows:
 
     @staticmethod
     def between(flat: Sequence[int], rows: Sequence[int]) -> Rows | None:
-        """How one dimension of `flat` falls into rows; None if not so, or if there is one row."""
+        """How one dimension of `flat` falls into several rows; None if it does not."""
         more = len(rows) - len(flat)
         dim = next((d for d, (m, n) in enumerate(zip(flat, rows, strict=False)) if m != n), None)
         if dim is None or more < 1 or list(flat[dim + 1 :]) != list(rows[dim + 1 + more :]):
@@ -77,7 +77,7 @@ class Rows:
         return math.prod(self.row)
 
     def shape(self, flat: Sequence[int]) -> list[int]:
-        """Of what has a shape, that in rows."""
+        """The shape in rows of a value of this shape."""
         rows = flat[self.dim] // self.block
         return [*flat[: self.dim], rows, *self.row, *flat[self.dim + 1 :]]
 
@@ -102,7 +102,7 @@ class Rows:
         return not any(size % self.block for size in sizes)
 
     def taken(self, make: Builder, value: Value) -> Value:
-        """A value in rows: the rows of what it was cut out of, cut."""
+        """A value in rows; where it was cut out of another, the rows of that are cut."""
         op, shape = maker_of(value), self.shape(shape_of(value))
         if op is not None and op.name == RESHAPE and shape_of(op.operands[0]) == shape:
             source: Value = op.operands[0]
@@ -113,7 +113,7 @@ class Rows:
         return self.cut(make, op, [self.taken(make, part) for part in parts])
 
     def cut(self, make: Builder, op: ir.Operation, rows: Sequence[Value]) -> Value:
-        """What an operation does with values, done with their rows."""
+        """The cut or the join `op`, applied to the rows of its operands."""
         if op.name == CONCATENATE:
             return make.joined(rows, self.dim)
         if op.name == PAD:
@@ -126,7 +126,7 @@ class Rows:
         return make.slice(rows[0], self._of_rows(starts, 0), ends, self._of_rows(strides, 1))
 
     def _of_rows(self, numbers: Sequence[int], beside: int) -> list[int]:
-        """Numbers of each dimension for rows; a stride of one row is one."""
+        """Numbers of each dimension, counted in rows along this one; strides have `beside` 1."""
         own = numbers[self.dim] if beside else numbers[self.dim] // self.block
         behind = numbers[self.dim + 1 :]
         return [*numbers[: self.dim], own, *[beside] * len(self.row), *behind]

@@ -77,7 +77,7 @@ class Fuser:
         return self.aligner.value(Source(value, dim, pads), op, scope)
 
     def _of_longer(self, piece: Piece, size: int) -> Piece:
-        """One element of a slice with a stride as that of what was sliced, if it is so long."""
+        """A single element of a slice as that of the value sliced, if that has this size."""
         source, dim = piece.source, piece.source.dim
         made = None if piece.fills or piece.count != 1 else made_by(SLICE, source.value)
         if made is None:
@@ -91,7 +91,7 @@ class Fuser:
     def _fits(
         self, op: ir.Operation, pieces: Sequence[Piece], same: Sequence[Piece], dim: int
     ) -> bool:
-        """Whether enough of a result comes from values as long as it, or from where it stands."""
+        """Whether enough of a result comes from values of its length, and from near its place."""
         result: Value = op.results[0]
         size, count = shape_of(result)[dim], sum(piece.count for piece in same)
         places = [(result, dim), *(piece.source.at for piece in same)]
@@ -103,7 +103,7 @@ class Fuser:
         return all(abs(piece.place - piece.start) <= reach for piece in same)
 
     def _aligned(self, op: ir.Operation, piece: Piece, dim: int, scope: int) -> Piece:
-        """A piece, a long one of a value as long as the result where that can be."""
+        """A piece; where that can be, of a value as long as the result."""
         at: At = (op.results[0], dim)
         size, source, first = shape_of(at[0])[dim], piece.source, piece.place - piece.start
         if piece.fills or source.size == size:
@@ -128,7 +128,7 @@ class Fuser:
 
 
 def _pads_elsewhere(pieces: Sequence[Piece]) -> tuple[ir.Operation, ...]:
-    """What pads one value along other dimensions alone, where it may be padded afterwards.
+    """Pads of the one source along other dimensions, if it may as well be padded afterwards.
 
     Then shards send fewer elements, and others that read the value unpadded read the same.
     """
@@ -140,7 +140,7 @@ def _pads_elsewhere(pieces: Sequence[Piece]) -> tuple[ir.Operation, ...]:
 
 
 def _keeps(pieces: Sequence[Piece]) -> bool:
-    """Whether pieces of one value stay where they are, and numbers stand for the rest of it."""
+    """Whether all pieces are of one value and stay in their places, with fills for the rest."""
     kept = [piece for piece in pieces if not piece.fills]
     is_in_place = all(piece.start == piece.place for piece in kept)
     return is_in_place and len({piece.source for piece in kept}) == 1

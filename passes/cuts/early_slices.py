@@ -1,4 +1,4 @@
-"""Few elements of a value along one dimension, computed of as few as they need.
+"""A few elements of a value along one dimension, computed of no more than they need.
 
 A slice of a sum is the sum of slices, and one of what was put together is put together of slices.
 So `jnp.exp(jnp.pad(x, 1))[1:-1]` is computed of `x`, in its size.
@@ -26,7 +26,7 @@ class Part:
     """`count` elements from `start` on along a dimension.
 
     Attributes:
-        least: what is no longer than this is sliced, and not computed of other slices.
+        least: a value that is no longer than this is sliced itself, not computed of slices.
     """
 
     dim: int
@@ -66,7 +66,7 @@ class Parts:
         return self._parts[key]
 
     def share(self) -> None:
-        """Slice few elements once that were sliced more than once, so that they are sent once."""
+        """Slice elements once that several slices take, where they are few: they are sent once."""
         for value, dim in self._cuts:
             cuts = sorted(_few_of(value, dim), key=lambda cut: cut[0].start)
             while cuts:
@@ -156,7 +156,7 @@ _MOST = 100  # values looked at behind a slice
 
 
 def cut_padded(parts: Parts, slices: Sequence[ir.Operation]) -> None:
-    """Let slices of what is computed of padded values be computed of slices."""
+    """Let what is sliced of values computed of padded ones be computed of slices instead."""
     found = dict[At, int]()  # what is sliced, and how long what was padded is
     for op in slices:
         for d in cut_dims(op):
@@ -171,10 +171,7 @@ def cut_padded(parts: Parts, slices: Sequence[ir.Operation]) -> None:
 
 
 def cut_slice(parts: Parts, op: ir.Operation, dims: Sequence[tuple[int, int]]) -> None:
-    """Compute a slice of slices along some dimensions.
-
-    Each dimension comes with how long a value is that is sliced itself.
-    """
+    """Let a slice be computed of slices along some dimensions, each with `Part.least`."""
     value: Value = op.operands[0]
     starts, limits, strides = slice_numbers(op)
     for d, least in dims:
@@ -195,7 +192,7 @@ def cut_dims(op: ir.Operation) -> list[int]:
 
 
 def _is_kept(shards: Shards, at: At, count: int) -> bool:
-    """Whether `count` elements are most of a value computed of what shards hold, with padding."""
+    """Whether `count` elements are most of a value computed of a split one of that size, padded."""
     op = maker_of(at[0])
     if 2 * count <= _size(at) or op is None or op.name in CUTS or shards.splits(at):
         return False

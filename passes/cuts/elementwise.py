@@ -1,6 +1,6 @@
 """Operations that compute each element along a dimension by itself, and what they read for that.
 
-`jnp.exp(x[1:]) * 2` is computed of a slice, and could be cut after all of it is computed.
+So `jnp.exp(x[1:]) * 2`, computed of a slice, may as well be a slice of what is computed of `x`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from dtensor.dialect.mlir import ir, maker_of
 from dtensor.passes.cuts.names import BROADCAST, REDUCE, RESHAPE, TRANSPOSE
 from dtensor.passes.cuts.pieces import At
-from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.attributes import integers, shape_of, spread_dims
 from dtensor.passes.ops.table import opdef
 
 
@@ -18,12 +18,12 @@ def read_along(op: ir.Operation, dim: int) -> dict[int, int] | None:
     """What an operation reads, to compute each element along a dimension of its result by itself.
 
     Returns:
-        By operand the dimension that is read so; nothing of those whose elements serve for all.
-        None if elements are not computed by themselves there.
+        By operand, the dimension along which it is read so; not of operands that are the same for
+        all elements. None if elements along the dimension are not computed by themselves.
     """
     shape, sizes = shape_of(op.results[0]), shape_of(op.operands[0]) if len(op.operands) else []
     if op.name == BROADCAST:
-        dims = integers(op.attributes["broadcast_dimensions"])
+        dims = spread_dims(op)
         is_given = dim in dims and sizes[dims.index(dim)] != 1
         return {0: dims.index(dim)} if is_given else {}
     if op.name == REDUCE and len(op.operands) == 2:

@@ -49,16 +49,16 @@ class Frames:
 
     @property
     def rows(self) -> int:
-        """Rows of `hop` elements that a frame reaches into."""
+        """How many rows of `hop` elements a frame reaches into."""
         return -(-self.length // self.hop)
 
     @property
     def all_rows(self) -> int:
-        """Rows of `hop` elements that all frames together reach into."""
+        """How many rows of `hop` elements all frames together reach into."""
         return self.count + self.rows - 1
 
     def steps(self, start: int) -> Iterator[tuple[int, int, int]]:
-        """What frames from `start` on take of rows: how many rows ahead, the first, the end."""
+        """What frames take of each row from `start` on: how far ahead it is, the first, the end."""
         end = start + self.length
         for ahead in range(start // self.hop, -(-end // self.hop)):
             yield ahead, max(start - ahead * self.hop, 0), min(end - ahead * self.hop, self.hop)
@@ -77,7 +77,7 @@ class Frames:
             start = 0
         count = make.shape_of(value)[dim] // self.hop
         value = make.reshape(value, (*shape[:dim], count, self.hop, *shape[dim + 1 :]))
-        zero, parts = make.zeros(make.tensor_type((), make.element_of(value))), []
+        zero, parts = make.zero_of(value), []
         for ahead, first, end in self.steps(start):
             low, high = max(ahead, 0), min(ahead + self.count, count)
             part = make.cut(make.cut(value, dim + 1, first, end - first), dim, low, high - low)

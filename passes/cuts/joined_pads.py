@@ -1,15 +1,14 @@
-"""Sums of what zeros were put around, said as what they put together.
+"""Sums of values that are padded with zeros where the others stand, written as concatenations.
 
-The gradient of `jnp.roll(x, 2)`, of `jnp.split(x, 2)` or of slices side by side adds values, each
-with zeros where the others stand. As a concatenation it is known to move nothing but what stands
-elsewhere.
+The gradient of `jnp.roll(x, 2)`, of `jnp.split(x, 2)` or of slices side by side is such a sum. Of a
+concatenation it is known that only those elements move that stand elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.dialect.mlir import Value, ir, made_by, reader_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import ADD, PAD
 from dtensor.passes.cuts.pieces import Piece, Source
@@ -26,7 +25,7 @@ def join_pads(function: Rewriting) -> None:
 def _with_terms_joined(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     """A sum whose terms are joined; None if none can be."""
     if _goes_on(op):
-        return None  # the last add of a sum tells of all its terms
+        return None  # the last addition of a sum is looked at, which has all terms
     if element_of(op.results[0]).startswith("complex"):
         return None  # whose parts have a sign of zero each
     terms = list(_terms(op))
@@ -41,12 +40,10 @@ def _with_terms_joined(op: ir.Operation, made: list[ir.Operation]) -> Value | No
 
 def _goes_on(op: ir.Operation) -> bool:
     """Whether the one reader of a sum adds a further term to it, in the same block."""
-    uses = list(op.results[0].uses)
-    if len(uses) != 1:
+    reader = reader_of(op.results[0])
+    if reader is None or reader.name != ADD or reader.operands[0] != op.results[0]:
         return False
-    reader = uses[0].owner
-    is_first = reader.name == ADD and reader.operands[0] == op.results[0]
-    return bool(is_first and reader.parent == op.parent)
+    return bool(reader.parent == op.parent)
 
 
 def _terms(op: ir.Operation) -> Iterator[Value]:

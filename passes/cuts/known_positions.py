@@ -1,8 +1,8 @@
 """Gathers, scatters and dynamic slices at known positions: slices, reversals, repetitions.
 
 A gather of rows 0, 0, 1, 1, 2, 2 is `jnp.repeat`, one of rows 3, 2, 1 a reversal, and one of a
-matrix of positions may read frames, or a grid of rows and columns. A split dimension stays split
-there, where of a gather nobody knows which shard has what it reads.
+matrix of positions may read frames, or a grid of rows and columns. Written so, a split dimension
+stays split. Of a gather nobody knows which shard has what it reads.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Access:
         nothing: Value,
         beside: Value,
     ) -> list[Value]:
-        """What stands at its positions along the dimension: `taken` transposed; see `Runs`."""
+        """Put elements back to their positions: the transpose of `taken`; see `Runs.put_back`."""
         if self.is_dropped:
             shape = make.shape_of(value)
             value = make.reshape(value, [*shape[: self.dim], 1, *shape[self.dim :]])

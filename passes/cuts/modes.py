@@ -1,4 +1,4 @@
-"""With which of its own elements a value was padded: the modes of `jnp.pad`, as pieces.
+"""Padding of a value with its own elements: which of the modes of `jnp.pad` some pieces are.
 
 `jnp.pad(x, 1, mode="wrap")` is all of `x` between its last element and its first. Its gradient adds
 up the same pieces, transposed.

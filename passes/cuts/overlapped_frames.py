@@ -1,9 +1,9 @@
-"""Sums of overlapping frames, as TensorFlow and JAX write them, as sums of rows that were moved.
+"""Sums of overlapping frames, as TensorFlow and JAX write them: sums of parts moved by rows.
 
-`jax.scipy.signal.istft` moves part j of all frames by j rows: it pads the parts with zeros, lays
-them one after another, cuts some zeros off the end and reads what is left as parts of fewer rows.
-Each part then begins a row later than the one before. Moved by themselves the parts fetch few rows
-of other shards, and what was laid one after another is put together nowhere.
+`jax.scipy.signal.istft` moves part j of all frames by j rows. For that it pads the parts with
+zeros, lays them one after another, cuts some zeros off the end and reads what is left as parts of
+fewer rows: so each part begins a row later than the one before. Here each part is moved by itself.
+It fetches few rows of other shards, and the parts are nowhere laid one after another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.windows import fill_number
 from dtensor.passes.ops.attributes import integers, is_identity, pad_numbers, shape_of
-from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.patterns import adds
 from dtensor.passes.ops.reduction import Reduction
 
 _MOST = 16  # parts that are moved one by one
@@ -62,7 +62,7 @@ class _Overlap:
         ):
             return None
         value, start = total.operands
-        is_sum = combiner(total.regions[0]) is Reduction.SUM
+        is_sum = adds(total)
         (dim,), shape = integers(total.attributes["dimensions"]), shape_of(value)
         fewer = made_by(RESHAPE, value)
         cut = None if fewer is None else made_by(SLICE, fewer.operands[0])
@@ -108,7 +108,7 @@ class _Overlap:
     def written(self, make: Builder) -> Value:
         """The sum of the parts, each padded to its place."""
         sizes, dim = shape_of(self.parts), self.dim
-        zero = make.zeros(make.tensor_type((), make.element_of(self.parts)))
+        zero = make.zero_of(self.parts)
         low, high = [0] * (len(sizes) - 1), [0] * (len(sizes) - 1)
         found = make.broadcast(zero, [*sizes[:dim], self.rows, *sizes[dim + 2 :]])
         for j in range(sizes[dim]):

@@ -1,9 +1,9 @@
-"""Scans of padded values, as what is put around a scan: integral images, sums of windows.
+"""Scans of padded values, written as padded scans: integral images, sums of windows.
 
-`jnp.cumsum(jnp.pad(x, 1))` is `jnp.cumsum(x)` between a zero and its last element. So a scan stays
-as long as what was padded, which layouts divide, and what is cut out of it comes from where it
-stands: rows need not move to longer shards and back. A scan along another dimension is one of each
-part of what was joined.
+`jnp.cumsum(jnp.pad(x, 1))` is `jnp.cumsum(x)` between a zero and its last element. Written so, the
+scan is as long as `x`, which layouts divide, and what is cut out of it is in its place: rows need
+not move to longer shards and back. Where values are joined along another dimension than that of the
+scan, each is scanned by itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def scan_within(function: Rewriting) -> None:
 
 
 def _is_given_back(op: ir.Operation) -> bool:
-    """Whether the program ends with it: then it is as long as that asks, and moves there once."""
+    """Whether the program returns it: then it must be as long, and moves there only once."""
     return any(user.name in RETURNS for user in users(op.results[0]))
 
 
@@ -72,9 +72,9 @@ class _Within:
         return joined
 
     def _turned(self, parts: Sequence[Value], most: Value) -> Value | None:
-        """Of parts of one value side by side, which was joined along a split dimension itself.
+        """The scan of parts of one value, `most`, that was itself joined along a split dimension.
 
-        Then what is joined is put side by side first.
+        Then the parts of each joined value are put side by side first, and scanned.
         """
         join = made_by(CONCATENATE, most)
         if join is None:
@@ -99,7 +99,7 @@ class _Within:
         return self.scan.over(self.make, value) if found is None else found
 
     def _padded(self, pad: ir.Operation) -> Value | None:
-        """Of what was padded with the identity."""
+        """The scan of what was padded with the identity."""
         inner, fill = pad.operands
         (lows, highs, gaps), scan, make = pad_numbers(pad), self.scan, self.make
         pads = list(zip(lows, highs, strict=True))
@@ -149,7 +149,7 @@ class _Within:
         return found[::-1] if scan.is_reverse else found
 
     def _side_by_side(self, parts: Sequence[Value], before: Value, after: Value, dim: int) -> Value:
-        """Parts beside one another, those of `before` as parts of its scan, `after`."""
+        """Scanned parts side by side; those that are slices of `before` as such of `after`."""
         found = list[Value]()
         for part in parts:
             if fill_number(part) == self.scan.number:
@@ -168,9 +168,9 @@ def _parts(join: ir.Operation) -> tuple[int, list[Value]]:
 
 
 def part_of(make: Builder, part: Value, before: Value, after: Value, dim: int) -> Value | None:
-    """What `part` is of a value, of another one, which has another size along `dim` perhaps.
+    """The part of `after` that `part` is of `before`; the two may differ in size along `dim`.
 
-    None if it is no slice of it or repeats none, or one that cuts this dimension.
+    None if it is neither a slice of `before` nor repeats one, or if it cuts this dimension.
     """
     if part == before:
         return after

@@ -1,9 +1,9 @@
 """Windows whose results at the ends are added to those further in: the gradient of a padding.
 
-`jnp.pad(x, 1, mode="reflect")` puts elements of `x` around it, so its gradient adds what it got for
-them to what it got for `x`: slices of the results of windows, reversed or summed up, padded with
-zeros and added. Here the windows give the sum, and say how (`dtensor.folds`). Where they go round
-what they walk over, so does the sum, and the windows are padded by wrapping.
+`jnp.pad(x, 1, mode="reflect")` puts elements of `x` around it. So its gradient adds what it got for
+these to what it got for `x`: it slices the results of windows, reverses or sums up the slices, pads
+them with zeros and adds them. Here the windows themselves give that sum, and `dtensor.folds` says
+how. Where the sum only wraps round, it is that of windows which are padded by wrapping.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ from dtensor.passes.cuts.names import (
 )
 from dtensor.passes.cuts.pieces import Piece, Reader
 from dtensor.passes.cuts.windows import Windows
-from dtensor.passes.ops.attributes import integers, shape_of, splat_number
-from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.attributes import integers, shape_of, splat_number, spread_dims
+from dtensor.passes.ops.patterns import adds
 
 _DEEPEST = 30  # operations one behind the other
 _MOST = 30  # pieces that are added
 
 
 class Sums(Reader):
-    """Reads what is added up, piece by piece: places may have several, and those of none are 0."""
+    """Reads sums, piece by piece: a place may have several pieces, and one without any is 0."""
 
     def of_result(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
         if op.name == ADD:
@@ -53,9 +52,9 @@ class Sums(Reader):
 
 
 def folded(op: ir.Operation, sums: Sums, made: list[ir.Operation]) -> bool:
-    """Let windows give an addition of what they give at their ends; whether it was rewritten.
+    """Let windows give a sum of what they give at their ends; whether that was rewritten.
 
-    An addition of what is zero, for it is a sum of no elements, is what it is added to.
+    Where one side is zero, as a sum of no elements is, the other side stands for the sum.
     """
     result: Value = op.results[0]
     for k, side in enumerate(map(maker_of, op.operands)):
@@ -77,7 +76,7 @@ def folded(op: ir.Operation, sums: Sums, made: list[ir.Operation]) -> bool:
 
 
 def _is_cut(value: Value, dim: int) -> bool:
-    """Whether all that reads a value slices it along a dimension: more is added then."""
+    """Whether all readers slice a value along a dimension: then it is part of a longer sum."""
     size = shape_of(value)[dim]
     cuts = [user.name == SLICE and shape_of(user.results[0])[dim] < size for user in users(value)]
     return all(cuts)
@@ -98,7 +97,7 @@ def _is_nothing(op: ir.Operation) -> bool:
     for _ in range(_DEEPEST):
         if op.name == REDUCE:
             is_sum = len(op.operands) == 2 and splat_number(op.operands[1]) == 0
-            return is_sum and 0 in shape_of(op.operands[0]) and _adds(op)
+            return is_sum and 0 in shape_of(op.operands[0]) and adds(op)
         is_kept = op.name in (BROADCAST, RESHAPE, SLICE, REVERSE)
         if not is_kept and not (op.name == PAD and splat_number(op.operands[1]) == 0):
             return False
@@ -109,23 +108,20 @@ def _is_nothing(op: ir.Operation) -> bool:
     return False
 
 
-def _adds(op: ir.Operation) -> bool:
-    return combiner(op.regions[0]) is Reduction.SUM
-
-
 def _summed(op: ir.Operation, dim: int) -> Value | None:
     """What an operation adds up along a dimension of which it leaves one element.
 
-    As the gradient of `jnp.repeat`: taken apart into two dimensions, both summed, one put back.
+    The gradient of `jnp.repeat` does: it takes a dimension apart in two, sums up both, and puts one
+    of them back.
     """
     result: Value = op.results[0]
     if op.name not in (BROADCAST, RESHAPE) or shape_of(result)[dim] != 1:
         return None
     reduce = made_by(REDUCE, op.operands[0])
-    if reduce is None or len(reduce.operands) != 2 or not _adds(reduce):
+    if reduce is None or len(reduce.operands) != 2 or not adds(reduce):
         return None
     others = [d for d in range(len(shape_of(result))) if d != dim]
-    is_back = op.name == RESHAPE or integers(op.attributes["broadcast_dimensions"]) == others
+    is_back = op.name == RESHAPE or spread_dims(op) == others
     sizes = shape_of(reduce.results[0])
     is_back &= [shape_of(result)[d] for d in others] == sizes
     if splat_number(reduce.operands[1]) != 0 or not is_back:
@@ -168,14 +164,15 @@ def _of_windows(
 def _can_fold(windows: Windows, row: int) -> bool:
     """Whether windows add up, one at each place, and their padding adds nothing."""
     op = windows.op
-    is_sum = op.name == CONVOLUTION or (_adds(op) and splat_number(op.operands[1]) == 0)
+    is_sum = op.name == CONVOLUTION or (adds(op) and splat_number(op.operands[1]) == 0)
     return is_sum and windows.each[row].stride == 1
 
 
 def _goes_round(windows: Windows, row: int, size: int, padding: Padding) -> bool:
-    """Whether folded results are those of windows round what they walk over.
+    """Whether the folded results are those of windows that wrap round what they walk over.
 
-    So they are if the results repeat with it, and every element meets every one of a window.
+    They are if the results repeat at the same distance, and every element of the operand meets
+    every element of a window.
     """
     window = windows.each[row]
     gap, low = window.base_dilation, window.low

@@ -1,8 +1,8 @@
 """Windows over what was padded with elements of its own: the padding is said, and not made.
 
-A convolution that reads `jnp.pad(x, 1, mode="wrap")` gives as many results as `x` has. Here it
-reads `x`, and says what pads it (`dtensor.ends`); and so do the windows of its gradient, whose
-results at the ends are added to others. Either way what is long is as long as `x`.
+A convolution that reads `jnp.pad(x, 1, mode="wrap")` gives as many results as `x` has elements.
+Here it reads `x` itself, and `dtensor.ends` says what pads it. The windows of its gradient, whose
+results at the ends are added to others, say that too. So nothing is longer than `x`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integers
 
 
 class Copies(Reader):
-    """Reads what has elements of one value only, also through what is computed of such values.
+    """Reads values that have elements of one value only, also through element-wise operations.
 
-    What computes them, element by element, is one of the operations that its source is behind.
+    Such operations are listed in `Source.ops`, as if the elements were copied after them.
     """
 
     def of_result(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
@@ -41,7 +41,7 @@ class Copies(Reader):
         return [piece for piece in found if not piece.fills] if is_one else None
 
     def _computed(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
-        """Those of values that are padded alike, as one that was padded after it was computed."""
+        """The pieces of what is computed of values padded alike, as if it was padded afterwards."""
         read: dict[int, int] | None
         if op.name in (CONCATENATE, REVERSE):
             is_kept = op.name == CONCATENATE or dim not in integers(op.attributes["dimensions"])
@@ -71,7 +71,7 @@ def _is_even(at: At) -> bool:
 
 
 def say_padding(function: Rewriting) -> None:
-    """Write windows anew that meet what stands around a value, and their gradients."""
+    """Let windows, and their gradients, say with which elements of its own a value is padded."""
     windowed = [op for op in function.named(*WINDOWED) if len(op.results) == 1]
     parts, copies, sums = Parts(function.shards, function.made), Copies(), Sums()
     has_ends = [op for op in windowed if _with_ends(parts, copies, op)]
@@ -93,7 +93,7 @@ def _with_ends(parts: Parts, copies: Copies, op: ir.Operation) -> bool:
         found = padding_of(pieces, size, shape_of(value)[dim], size)
         if found is None:
             continue
-        # What windows cut off is cut off what was put around.
+        # Negative padding of the windows cuts off some of what was put around the value.
         low, high = found.low + window.low, found.high + window.high
         if max(window.low, window.high) <= 0 <= min(low, high) and window.base_dilation == 1:
             value = parts.of(value, Part(dim, found.low, found.size, found.size))

@@ -1,8 +1,8 @@
 """What a value consists of along one dimension: pieces of other values, each at its place.
 
 `jnp.roll(x, 2)` is two pieces of `x`, the other way round; `jnp.pad(x, 1)` is all of `x`, one
-element further on, between two pieces of zero. Whoever looks for a pattern of slices, pads and
-concatenations reads these, and not the operations.
+element further on, between two pieces of zero. The patterns of slices, pads and concatenations are
+found in pieces, and not in the operations.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import BROADCAST, CONCATENATE, CUTS, PAD, RESHAPE, REVERSE, SLICE
-from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.ops.attributes import (
+    integer,
+    integers,
+    pad_numbers,
+    shape_of,
+    slice_numbers,
+    spread_dims,
+)
 
 _DEEPEST = 100  # operations one behind the other
 _MOST_ROWS = 8  # that are put around a value one by one
@@ -28,7 +35,7 @@ class Source:
     Attributes:
         value: the value; a scalar fills whatever asks for it.
         dim: the dimension.
-        ops: slices and pads that are still to be applied, but for this dimension.
+        ops: slices and pads that are still to be applied along the other dimensions.
     """
 
     value: Value
@@ -89,7 +96,7 @@ class Piece:
 
     @property
     def transposed(self) -> Piece:
-        """The piece of a gradient: what stands here goes where that came from."""
+        """The piece of the gradient: elements go back from their places to where they came from."""
         return Piece(self.source, self.place, self.count, self.start, self.stride, self.step)
 
     @property
@@ -100,7 +107,7 @@ class Piece:
         return (Piece(self.source, start, 1, place) for start, place in self.pairs)
 
     def next(self, count: int) -> Piece:
-        """As many elements as are asked for, that follow its own as these follow one another."""
+        """The next `count` elements, in the same steps."""
         start, place = self.start + self.count * self.step, self.place + self.count * self.stride
         return Piece(self.source, start, count, place, self.step, self.stride)
 
@@ -110,7 +117,7 @@ class Piece:
         return Piece(self.source, self.start, self.count, place, self.step, self.stride)
 
     def cut(self, start: int, count: int) -> Iterator[Piece]:
-        """What a slice of `count` places from `start` on has of it, if anything."""
+        """The part of it that is in a slice of `count` places from `start` on, if any."""
         first, end = max(self.place, start), min(self.end, start + count)
         if first < end:
             kept = end - first if self.stride else self.count
@@ -118,7 +125,7 @@ class Piece:
             yield Piece(self.source, begin, kept, first - start, self.step, self.stride)
 
     def reversed(self, size: int) -> Piece:
-        """The same of `size` places that are reversed."""
+        """The piece after all of the `size` places are reversed."""
         if not self.stride:
             return replace(self, place=size - 1 - self.place)
         last, place = self.start + (self.count - 1) * self.step, size - self.place - self.count
@@ -141,7 +148,7 @@ class Reader:
         return self._cut_dims[key]
 
     def of(self, value: Value, dim: int) -> tuple[Piece, ...]:
-        """What a value consists of along a dimension; of itself, where nothing else is known."""
+        """The pieces of a value along a dimension; the value itself where no others are known."""
         found = self._pieces.get((value, dim))
         if found is None:
             op = maker_of(value)
@@ -154,7 +161,7 @@ class Reader:
         return found
 
     def of_result(self, op: ir.Operation, dim: int) -> Sequence[Piece] | None:
-        """What the result of an operation consists of; None if that is nothing else."""
+        """The pieces of the result of an operation; None if it has none but itself."""
         if op.name == SLICE:
             starts, _, strides = slice_numbers(op)
             return self._cut(op, dim, starts[dim]) if strides[dim] == 1 else None
@@ -216,7 +223,7 @@ class Pieces(Reader):
         return None if found is None else [row for piece in found for row in piece.rows]
 
     def through(self, value: Value, dim: int) -> tuple[Piece, ...] | None:
-        """What a value consists of, if that is not itself."""
+        """The pieces of a value; None if it has none but itself."""
         found = self.of(value, dim)
         return None if [piece.source for piece in found] == [Source(value, dim)] else found
 
@@ -281,7 +288,7 @@ def repeated_row(op: ir.Operation, dim: int) -> Value | None:
     if spread is None:
         return None
     value: Value = spread.operands[0]
-    before, dims = shape_of(value), integers(spread.attributes["broadcast_dimensions"])
+    before, dims = shape_of(value), spread_dims(spread)
     wanted, order = [*shape[:dim], 1, *shape[dim + 1 :]], list(range(len(shape)))
     if spread is not op:
         longer = [*shape[:dim], 1, shape[dim], *shape[dim + 1 :]]
@@ -294,7 +301,7 @@ def repeated_row(op: ir.Operation, dim: int) -> Value | None:
 def without(
     make: Builder, op: ir.Operation, value: Value, dim: int, low: int = 0, high: int = 0
 ) -> Value:
-    """A slice or a pad of another value, which leaves one dimension as it is, or pads it so."""
+    """A slice or a pad, applied to another value, but for one dimension: that is padded so."""
     if op.name == SLICE:
         starts, limits, strides = slice_numbers(op)
         starts[dim], limits[dim], strides[dim] = 0, shape_of(value)[dim], 1

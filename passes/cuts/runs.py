@@ -1,7 +1,7 @@
 """Positions as a few runs: slices, reversals and repetitions, side by side.
 
-`jnp.take(x, jnp.array([3, 2, 1]))` reads one run that goes backwards, and `jnp.repeat(x, 2)` one of
-which each position comes twice. What is read so is put back by the same runs.
+`jnp.take(x, jnp.array([3, 2, 1]))` reads one run that goes backwards, and `jnp.repeat(x, 2)` one in
+which each position comes twice. Gradients put elements back by the same runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sums from the start along one dimension, and their kin, as one fact that patterns read."""
+"""Cumulative sums, products, maxima and minima along one dimension, as patterns read them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Scan:
         return result
 
     def last(self, make: Builder, value: Value) -> Value:
-        """Of what was scanned the row that all elements are combined in."""
+        """The row of a scan that combines all elements."""
         at = 0 if self.is_reverse else make.shape_of(value)[self.dim] - 1
         return make.cut(value, self.dim, at, 1)
 

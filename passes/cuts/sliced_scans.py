@@ -1,7 +1,7 @@
-"""What is cut out of a scan, as a scan of what is cut out: gradients of scans of padded values.
+"""Slices of scans, written as scans of slices: gradients of scans of padded values.
 
-`jnp.cumsum(x)[2:]` is `jnp.cumsum(x[2:])` and the sum of two elements. So a scan is as long as what
-is kept of it, where layouts divide that and not the longer value.
+`jnp.cumsum(x)[2:]` is `jnp.cumsum(x[2:])` plus the sum of the first two elements. Written so, the
+scan is as long as what is kept of it, where layouts divide that and not the longer value.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of, reader_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.early_slices import Part, Parts
 from dtensor.passes.cuts.names import PAD, SLICE
@@ -23,10 +23,10 @@ Kept = list[tuple[int, int]]  # by dimension, the first element that is kept and
 
 
 def scan_what_is_kept(function: Rewriting) -> None:
-    """Scan less where little is cut off along a dimension that is split as what is left is."""
+    """Scan what is kept where little is cut off along a dimension that is split once it is cut."""
     for op in function.named(SLICE, PAD):
         kept, scan = kept_of(op), Scan.of(maker_of(op.operands[0]))
-        if kept is None or scan is None or not _is_read_once(scan):
+        if kept is None or scan is None or reader_of(scan.op.results[0]) is None:
             continue
         split = _split(op, kept, function)
         if split:
@@ -36,12 +36,8 @@ def scan_what_is_kept(function: Rewriting) -> None:
             function.replace(op, write.scanned(scan, kept))
 
 
-def _is_read_once(scan: Scan) -> bool:
-    return len(list(scan.op.results[0].uses)) == 1
-
-
 def _split(op: ir.Operation, kept: Kept, function: Rewriting) -> list[int]:
-    """The dimensions that little is cut off, and that are split as what is left is."""
+    """The dimensions that little is cut off, where what is left is split and the whole is not."""
     value, splits = op.operands[0], function.shards.splits
     rows = enumerate(zip(kept, shape_of(value), strict=True))
     cut = [d for d, ((first, end), size) in rows if 0 < PART * (size - end + first) <= size]
@@ -87,7 +83,7 @@ class _Kept:
             return self._cut(
                 maker.operands[0], [(a + first, a + end) for (a, _), (first, end) in moved]
             )
-        if scan is not None and _is_read_once(scan):
+        if scan is not None and reader_of(scan.op.results[0]) is not None:
             return self.scanned(scan, kept)
         for d, least in self.split.items():
             first, end = kept[d]

@@ -1,8 +1,8 @@
 """What is computed of slices, computed in the size of what was sliced.
 
-`x[2:] + x[:-2]` has two rows less than `x`, and no axis that divides `x` divides it. Whoever puts
-it into an array as long as `x` asks for it in that size, at its place: then the slices are rolls of
-`x`, and what stands around the elements that matter is chosen away by who asks.
+`x[2:] + x[:-2]` has two rows less than `x`, and no axis that divides `x` divides it. A pattern that
+puts it into an array as long as `x` asks for it in that size, at its place: then the slices become
+rolls of `x`. The other elements may be anything; the pattern that asked selects around them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.cuts.elementwise import computed_of, read_along
 from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source, cut, merged, without
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer, shape_of
-from dtensor.passes.ops.rule import element_bytes
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer, itemsize, shape_of
 
 _DEEPEST = 100  # operations one behind the other
 _NEAREST = 20  # values that are looked at for a slice among them
@@ -54,8 +53,8 @@ class Aligner:
         pieces: what values consist of.
         shards: tell how much longer values may become.
         made: what was made, in order.
-        lengths: how long the dimensions are that cuts so far take from.
-        fuse: replaces a cut by what it reads of.
+        lengths: the lengths of the dimensions that were cut so far.
+        fuse: replaces a cut; gives the value of its result.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class Aligner:
         self._spliced: dict[object, Value] = {}
 
     def value(self, source: Source, before: ir.Operation, scope: int) -> Value:
-        """A source with its cuts applied; they are fused along their own dimensions in turn."""
+        """A source with its operations applied, which are fused along their dimensions in turn."""
         if not source.ops:
             return source.value
         key = (source, scope)
@@ -103,9 +102,9 @@ class Aligner:
         return self._spliced[key]
 
     def sliced(self, value: Value, dim: int) -> Piece | None:
-        """What was sliced, where a value was computed of a slice along a dimension.
+        """The slice along a dimension that a value was computed of, as a piece; None if of none.
 
-        The nearest such value among the first few that it was computed of.
+        The nearest one among the first few values that it was computed of.
         """
         seen, waiting = set[At](), [(value, dim)]
         while waiting and len(seen) < _NEAREST:
@@ -124,10 +123,11 @@ class Aligner:
         return None
 
     def cheapest_place(self, value: Value, asked: Wanted) -> int:
-        """Where a value's first element stands if little is moved: where it is wanted, or sliced.
+        """The place of a value's first element for which least is moved: as wanted, or as sliced.
 
-        Where as much is moved, it is computed where less of what it is computed of is: others may
-        read the same. What was computed at a place before is there.
+        Of places for which as much is moved, the one is taken for which less is moved of what the
+        value is computed of: others may read the same. What was computed at a place before costs
+        nothing there.
         """
         wanted, start = asked.place, (value, asked.dim)
         moved: dict[int, set[At]] = {}  # by where slices begin, what is sliced from there on
@@ -223,7 +223,7 @@ class Aligner:
         return self.spliced(rows, [main.source], wanted.before, wanted.scope)
 
     def _cut_elsewhere(self, piece: Piece, wanted: Wanted, depth: int) -> Value | None:
-        """What was cut along other dimensions only, of a value of the size that is asked for."""
+        """A cut along other dimensions alone, of a value aligned to the size that is asked for."""
         source = piece.source
         inner = replace(wanted, place=wanted.place - piece.start)
         long = self.aligned(source.value, inner, depth + 1)
@@ -244,9 +244,8 @@ class Aligner:
 
 def _row_bytes(at: At) -> float:
     """What one element along a dimension is."""
-    type_ = ir.RankedTensorType(at[0].type)
-    size = math.prod(n for d, n in enumerate(type_.shape) if d != at[1])
-    return size * element_bytes(str(type_.element_type))
+    size = math.prod(n for d, n in enumerate(shape_of(at[0])) if d != at[1])
+    return size * itemsize(at[0])
 
 
 def _ring(source: Source, shift: int, first: int, end: int) -> Iterator[Piece]:

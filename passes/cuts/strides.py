@@ -1,11 +1,11 @@
 """Slices with a stride and pads with gaps, in two steps: whole rows of blocks, then a cut.
 
 `x[2::2]` is `x[::2][1:]`. The first step keeps one element of each block of two, which every shard
-does by itself; the second is a cut like others. So an associative scan, which takes apart and
-interleaves what it halves, moves one element per shard and step.
+does by itself; the second is a cut like others. So an associative scan, which halves values and
+interleaves them again, moves one element per shard and step.
 
-Only where more than half of the blocks are kept: what has few elements is better computed where
-they are.
+This is done only where more than half of the blocks are kept: few elements are better computed
+where they are.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Splitter:
         return made
 
     def _of_blocks(self, op: ir.Operation) -> list[ir.Operation]:
-        """One element along a dimension, of a slice before that has one of each block there."""
+        """A single element along a dimension, of an earlier slice that has one of each block."""
         starts, limits, strides = slice_numbers(op)
         kept = shape_of(op.results[0])
         for before in self._blocks.get((op.operands[0], op.block), ()):
@@ -74,7 +74,7 @@ def _strided_dim(op: ir.Operation) -> int | None:
 
 
 def _of_cropped(op: ir.Operation) -> list[ir.Operation]:
-    """A slice with a stride of what a pad crops, as gradients write it: one slice of the whole."""
+    """A slice with a stride of what a pad crops, as gradients have it: one slice of the whole."""
     (*ends, strides), pad = slice_numbers(op), made_by(PAD, op.operands[0])
     kept = kept_of(pad)
     if pad is None or kept is None or max([0, *strides]) < 2:

@@ -1,9 +1,9 @@
-"""Cuts between rows of one length and rows of another: cuts of the elements of all rows in turn.
+"""Cuts between rows of one length and rows of another, written as cuts of the flat elements.
 
 Relative attention moves row i of its scores by i places: it pads each of n rows of n, reads the
 elements as n + 1 rows of n, drops the first one, and may read what is left as other rows again.
-Shards that have some of the first rows have none of the second alone; of the elements in turn they
-have nearly what they need.
+Shards of the first rows are not shards of the second. But a shard has nearly the same elements of
+both, if all are counted one after another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def cut_elements(function: Rewriting) -> None:
 
 
 def _replace(function: Rewriting, op: ir.Operation, dim: int) -> None:
-    """Let a cut of elements stand for what is read of a cut of rows, where shards have both."""
+    """Let a cut of flat elements stand for a cut of rows, if shards divide what is reshaped."""
     rows, left, ends = op.operands[0], op.results[0], list(_ends(op.results[0]))
     for source in _sources(rows):
         if source == rows and ends == [left]:
@@ -80,7 +80,7 @@ def _sources(value: Value) -> Iterator[Value]:
 
 
 def _ends(value: Value) -> Iterator[Value]:
-    """What a value is reshaped to in the end, whoever reads it."""
+    """What a value is reshaped to in the end; itself too, if something else reads it."""
     readers = users(value)
     if not readers or any(reader.name != RESHAPE for reader in readers):
         yield value
@@ -91,7 +91,7 @@ def _ends(value: Value) -> Iterator[Value]:
 
 @dataclass(frozen=True)
 class Elements:
-    """The elements of rows in turn, which may be rows of another length too.
+    """The elements of rows, flat: one after another. They may be read as rows of another length.
 
     Attributes:
         dim: the dimension of the rows.
@@ -103,9 +103,10 @@ class Elements:
 
     @staticmethod
     def of(dim: int, shapes: Sequence[Sequence[int]]) -> Elements | None:
-        """Those of shapes: of a source, of it in rows, of rows that are left, and more of these.
+        """How the elements of some shapes are flat; None where these are not rows along `dim`.
 
-        None where they are not rows along that dimension.
+        The shapes are those of a source, of the same in rows, and then of what is left after the
+        cut, in rows and in other shapes.
         """
         behind = 0
         while len({tuple(shape[-behind - 1 :]) for shape in shapes}) == 1 and all(

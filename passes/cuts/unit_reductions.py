@@ -1,17 +1,18 @@
 """Reductions along dimensions of one element, which are none.
 
-The gradient of a row that was repeated once, as `jnp.pad(x, 1, mode="edge")` does, sums one row. If
-the row keeps its dimension, what is computed of it is known to be computed of a slice.
+The gradient of a row that was repeated once, as by `jnp.pad(x, 1, mode="edge")`, sums a single row.
+If the row keeps its dimension, it is seen that what is computed of it is computed of a slice.
 """
 
 from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, ir, users
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import BROADCAST, CUTS, REDUCE, RESHAPE
+from dtensor.passes.cuts.names import CUTS, REDUCE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.patterns import adds_ones
 from dtensor.passes.ops.reduction import Reduction
 
 
@@ -24,30 +25,21 @@ def keep_units(function: Rewriting) -> None:
 
 
 def _reduces_units(op: ir.Operation) -> bool:
-    """Whether dimensions of one element go, which come back where others cut or pad them."""
+    """Whether only dimensions of one element are reduced, which come back and are cut or padded."""
     sizes = shape_of(op.operands[0])
     dims = integers(op.attributes["dimensions"])
     if len(op.operands) != 2 or not dims or not all(sizes[d] == 1 for d in dims):
         return False
-    readers = filter(_adds_units, users(op.results[0]))
+    readers = filter(adds_ones, users(op.results[0]))
     return any(user.name in CUTS for reader in readers for user in users(reader.results[0]))
 
 
 def _replace(op: ir.Operation, kind: Reduction, function: Rewriting) -> None:
-    """Let what reads a reduction read a value that has its dimensions still."""
+    """Let the readers of a reduction read a value that still has those dimensions."""
     make, (value, start) = Builder(op, function.made), op.operands
     result: Value = op.results[0]
     value = make.value(kind.op, [make.broadcast(start, shape_of(value)), value], value.type)
-    for reader in filter(_adds_units, users(result)):
+    for reader in filter(adds_ones, users(result)):
         at = Builder(reader, function.made)
         function.replace(reader, at.reshape(value, shape_of(reader.results[0])))
     function.replace(op, make.reshape(value, shape_of(result)))
-
-
-def _adds_units(op: ir.Operation) -> bool:
-    """Whether a broadcast or a reshape adds dimensions of one element, and nothing else."""
-    if op.name not in (BROADCAST, RESHAPE):
-        return False
-    before, after = ([n for n in shape_of(v) if n != 1] for v in (op.operands[0], op.results[0]))
-    order = integers(op.attributes["broadcast_dimensions"]) if op.name == BROADCAST else []
-    return before == after and order == sorted(order)

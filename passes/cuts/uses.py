@@ -1,7 +1,7 @@
 """Updates of a constant place, and reductions, of what was computed of slices.
 
-`x.at[1:-1].set(y)` chooses `y` where it belongs and `x` elsewhere; a sum of `x[1:] - x[:-1]` adds
-zeros in place of what a roll brings round. So both read `y` in the size of `x`.
+`x.at[1:-1].set(y)` selects `y` where it belongs and `x` elsewhere. A sum of `x[1:] - x[:-1]` adds
+zeros in the place of what a roll brings round. So both read what is computed in the size of `x`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Padding that a window op reads, and what is cut off its results, said by the window op itself.
 
-`jnp.pad(x, 1)` before a convolution makes a size that no mesh axis divides, and so does the
-gradient of an average: it spreads what it got with gaps. Windows know padding and gaps; then input
-and result have the sizes that they began with.
+`jnp.pad(x, 1)` before a convolution makes a size that no mesh axis divides. So does the gradient of
+average pooling, which spreads what it got with gaps. Windows can have padding and gaps themselves;
+then input and result keep the sizes that they began with.
 
-JAX writes the gradient of max-pooling padded, then sliced to the size before. The padding goes into
-the operation, with the value that it holds: unlike the padding that select_and_scatter knows, it
-may be selected.
+JAX writes the gradient of max-pooling on a padded value, and slices the result to the size before.
+Here the padding goes into the operation, with the value that it holds: unlike the padding that
+select_and_scatter has by itself, it may be selected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 from dataclasses import replace
 
 from dtensor.dialect.ends import read_padding
-from dtensor.dialect.mlir import Value, ir, made_by, users
+from dtensor.dialect.mlir import Value, ir, made_by, reader_of, users
 from dtensor.dialect.names import ENDS, FILL
 from dtensor.passes.builder import Builder, matrix_attr
 from dtensor.passes.cuts.names import CONVERT, CONVOLUTION, CUTS, PAD, SELECT_AND_SCATTER, WINDOWED
@@ -95,12 +95,9 @@ def _pads_alike(op: ir.Operation, pad: ir.Operation) -> bool:
 
 def _take_cut(op: ir.Operation) -> bool:
     """Leave out the windows whose results the only reader cuts off."""
-    uses = list(op.results[0].uses) if len(op.results) == 1 else []
-    if len(uses) != 1:
-        return False
-    cut, windows = uses[0].owner, Windows.of(op)
-    numbers = _cut_off(cut)
-    if numbers is None or windows.scan(shape_of(op.operands[0])):
+    cut, windows = reader_of(op.results[0]) if len(op.results) == 1 else None, Windows.of(op)
+    numbers = None if cut is None else _cut_off(cut)
+    if cut is None or numbers is None or windows.scan(shape_of(op.operands[0])):
         return False
     back = [-window.stride for window in windows.each]
     if not windows.pad(windows.outs, *numbers, back):

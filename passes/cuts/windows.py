@@ -49,8 +49,7 @@ class Windows:
     def scan(self, sizes: list[int]) -> bool:
         """Whether windows over one of the dimensions hold all elements up to one, or from one on.
 
-        Shards pass the totals of those on: windows that are longer, or as many as have ends in
-        other dimensions, would not.
+        Of such windows shards pass on totals; of windows with more padding or ends they would not.
         """
         return any(scans(w, sizes[d]) for d, w in zip(self.ins, self.each, strict=True))
 

@@ -1,4 +1,4 @@
-"""Values that are computed as others are, of other values and of another number of rows."""
+"""Whether a value is computed in the same way as another, of other values and for other rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from dtensor.passes.forms.scalars import attributes_of, is_constant
 from dtensor.passes.ops.attributes import (
     dot_sides,
     element_of,
-    integers,
     repeat_alike,
     shape_of,
     splat_of,
+    spread_dims,
 )
+from dtensor.passes.ops.patterns import adds_ones, without_ones
 from dtensor.passes.ops.rows import fit_rows
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
@@ -25,15 +26,15 @@ from dtensor.passes.program import CONTROL
 
 @dataclass(eq=False)
 class Alike:
-    """A pattern, and what is computed as it is.
+    """Compares values with a pattern: the same operations, on other values and other rows.
 
     Attributes:
-        block: where all of it stands.
-        leaves: what the pattern is computed of.
-        written: the rows of the pattern.
-        rows: those of what is computed as it is.
-        fits: whether a value stands for a leaf.
-        ops: the operations that were found to compute as the pattern does.
+        block: the block in which the compared values are computed.
+        leaves: the values that the pattern is computed of.
+        written: how many rows the pattern has.
+        rows: how many rows the compared values have.
+        fits: whether a value may stand in the place of a leaf.
+        ops: the operations of compared values that were found so far.
     """
 
     block: ir.Block
@@ -46,7 +47,7 @@ class Alike:
     _left: list[tuple[Value, Value]] = field(default_factory=list)
 
     def follows(self, pattern: Value, value: Value) -> bool:
-        """Whether a value is computed as one of the pattern is."""
+        """Whether `value` is computed as `pattern` is."""
         self._left = [(pattern, value)]
         while self._left:
             if not self._holds(*self._left.pop()):
@@ -54,7 +55,7 @@ class Alike:
         return True
 
     def _holds(self, pattern: Value, value: Value) -> bool:
-        """Whether two values are made alike, if what they are made of is: that is left to do."""
+        """Whether the makers of two values do the same; their operands are put on the list."""
         bare, ones = without_ones(value) if self.rows == 1 else (value, [])
         if pattern in self._known:
             self.ops.update(ones if pattern in self.leaves else [])
@@ -96,7 +97,7 @@ class Alike:
         return op.name not in CONTROL or self._regions_alike(wanted, op)
 
     def _regions_alike(self, wanted: ir.Operation, op: ir.Operation) -> bool:
-        """Whether loops or branches do the same in each step."""
+        """Whether the bodies of two loops or branches do the same, operation by operation."""
         for region, other in zip(wanted.regions, op.regions, strict=True):
             blocks = region.blocks[0], other.blocks[0]
             if not self._bind(blocks[0].arguments, blocks[1].arguments):
@@ -110,7 +111,7 @@ class Alike:
         return True
 
     def _bind(self, patterns: Any, values: Any) -> bool:
-        """Let values stand for those of the pattern, of as many rows."""
+        """Note which value stands for which of the pattern; whether their shapes fit."""
         for pattern, value in zip(patterns, values, strict=True):
             self._known[pattern] = without_ones(value)[0] if self.rows == 1 else value
             if not self._is_shaped_alike(pattern, value):
@@ -135,7 +136,7 @@ class Alike:
         )
 
     def _is_said_alike(self, wanted: ir.Operation, op: ir.Operation) -> bool:
-        """Whether two ops of one name do the same, each on its number of rows."""
+        """Whether the types, attributes and regions of two ops of one name say the same."""
         counts = [(len(each.operands), len(each.results)) for each in (wanted, op)]
         if counts[0] != counts[1]:
             return False
@@ -155,7 +156,7 @@ class Alike:
 
 
 def _said_of_rows(wanted: ir.Operation, op: ir.Operation) -> dict[str, ir.Attribute]:
-    """What an op would say if it were applied to what another one is applied to."""
+    """The attributes that `wanted` would have on the operands of `op`."""
     info = OpInfo.of(wanted)
     rule = None if info is None else rule_of(info)
     if rule is None or [shape_of(v) for v in wanted.operands] == [shape_of(v) for v in op.operands]:
@@ -172,38 +173,17 @@ def _said_of_rows(wanted: ir.Operation, op: ir.Operation) -> dict[str, ir.Attrib
 
 
 def _repeats_one(op: ir.Operation, rows: int) -> bool:
-    """Whether an op does nothing but repeat one row so often: nothing where one is wanted."""
+    """Whether an op only repeats one row `rows` times: where one row is wanted it does nothing."""
     if op.name != "stablehlo.broadcast_in_dim":
         return False
     before, after = shape_of(op.operands[0]), shape_of(op.results[0])
-    if integers(op.attributes["broadcast_dimensions"]) != list(range(len(after))):
+    if spread_dims(op) != list(range(len(after))):
         return False
     return all(n == m or (n, m) == (1, rows) for n, m in zip(before, after, strict=True))
 
 
-def without_ones(value: Value) -> tuple[Value, list[ir.Operation]]:
-    """What a value is but for dimensions of one element; and what adds and leaves out those."""
-    ops: list[ir.Operation] = []
-    while (op := maker_of(value)) is not None and adds_ones(op):
-        ops.append(op)
-        value = op.operands[0]
-    return value, ops
-
-
-def adds_ones(op: ir.Operation) -> bool:
-    """Whether an op does nothing but add dimensions of one element, or leave some out."""
-    if op.name == "stablehlo.broadcast_in_dim":
-        dims = integers(op.attributes["broadcast_dimensions"])
-        if dims != sorted(dims):
-            return False
-    elif op.name != "stablehlo.reshape":
-        return False
-    before, after = shape_of(op.operands[0]), shape_of(op.results[0])
-    return [n for n in before if n != 1] == [n for n in after if n != 1]
-
-
 def is_dot_of_one(wanted: ir.Operation, op: ir.Operation) -> bool:
-    """Whether an op multiplies the matrices of one row as another one does those of many."""
+    """Whether an op is the product `wanted` for a single row: without that batching dimension."""
     if op.name != "stablehlo.dot_general" or wanted.name != op.name:
         return False
     said = [attributes_of(each) for each in (wanted, op)]
@@ -216,7 +196,7 @@ def is_dot_of_one(wanted: ir.Operation, op: ir.Operation) -> bool:
 
 
 def _is_without(wanted: ir.Operation, op: ir.Operation, number: int) -> bool:
-    """Whether a product is another one without this pair of the dimensions that go together."""
+    """Whether a product is `wanted` without the batching dimensions of this number."""
     for side, (many, one) in enumerate(zip(dot_sides(wanted), dot_sides(op), strict=True)):
         gone = many[0].pop(number)
         shapes = [shape_of(each.operands[side]) for each in (wanted, op)]

@@ -1,10 +1,10 @@
-"""What the trips of a loop do to what it carries: affine maps, or sums.
+"""What the trips of a loop do to the values that it carries: affine maps, or sums.
 
-A carry that passes through additions, products with what does not depend on any carry, and
-selections by that, comes out of many trips as `M * carry + offset`, element by element. Where
-several carries depend on one another, or elements along a dimension of theirs do, M is a matrix
-of them: each is a part by itself. Others, of whatever kind, may depend on themselves alone, as the
-variance of a Kalman filter does: what they are in each trip is known without the arrays.
+Let a carried value only be added to, multiplied with what depends on no carried value, or selected
+by such. Then many trips make `M * carry + offset` of it, element by element. Where several carried
+values depend on one another, or elements along a dimension of one do, M is a matrix over these
+parts. Other carried values, of any kind, may depend on themselves alone, as the variance of a
+Kalman filter does: what they are in each trip is known without the arrays.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, reader_of
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, needed
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.custom_calls import widened_call
 from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elementwise import SUMS
 from dtensor.passes.ops.linear import Groups, adds_to, kept_dims
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BARRIER, CALLS, CUSTOM_CALL, RETURNS, read_by, walk
 
-_SUMS = ("stablehlo.add", "stablehlo.subtract")
 _NOTHING: frozenset[int] = frozenset()
 _MOST = 8  # parts of carries that depend on each other
 _INEXACT = ("float", "complex")
@@ -43,7 +43,7 @@ class Carries:
         affine: numbers of the carried values that each trip maps.
         sums: numbers of those that each trip adds something to, and reads for nothing else.
         own: numbers of those that depend on each other alone, and on no array that is walked.
-        sources: on which carried values of `affine` a value of the body depends; None where that
+        sources: on which carried values of `affine` a value of the body depends; None where it
             is no affine map of their elements.
         pairs: `(k, j)` where carry k may depend on carry j of some trips before; and all `(k, k)`.
         mixed: by number of such a carry, the dimensions along which its elements depend on each
@@ -106,7 +106,7 @@ class Carries:
         self.sources.update(dict.fromkeys(op.results, found))
 
     def _parts(self, groups: Groups) -> bool:
-        """Find along which dimensions elements depend on each other; whether that are few."""
+        """Find along which dimensions elements depend on each other; whether parts are few."""
         arguments, whole = self.trips.body.arguments, dict[int, list[int]]()
         for k in self.affine:
             shape, given = shape_of(arguments[k]), self.trips.given[k]
@@ -130,7 +130,7 @@ class Carries:
         return is_apart and len(self.parts()) <= _MOST
 
     def parts(self) -> list[Part]:
-        """The parts of all carries."""
+        """The parts of all carried values: each, or each place along its mixed dimensions."""
         found = list[Part]()
         for k in self.affine:
             shape = shape_of(self.trips.body.arguments[k])
@@ -139,16 +139,16 @@ class Carries:
 
     @property
     def numbers(self) -> int:
-        """Arrays that stand for what some trips do, of the size of one part."""
+        """How many arrays, each of the size of one part, say what some trips do."""
         parts = self.parts()
         return len(parts) + sum((k, j) in self.pairs for k, _ in parts for j, _ in parts)
 
     def tangents(self, to: Batched, given: Mapping[Column, Value]) -> list[Value]:
-        """What a trip maps the linear parts of the trips before it to, in their order.
+        """The linear parts of a trip and those before it, of the linear parts of those before it.
 
         Args:
             to: knows the values of the trip.
-            given: by carry and part of a carry, what the one is for a one in the other.
+            given: by carried value and part of one: what the first becomes for a one in the second.
         """
         trips, after = self.trips, dict[Column, Value]()
         for part in self.parts():
@@ -170,8 +170,8 @@ class Carries:
 def carries_of(trips: Trips, kinds: Sequence[type[Carries]]) -> Carries | None:
     """The carries of a loop; None if some are of no kind, or all only add up.
 
-    What is added up of parts of a batch is computed part by part to hold less: each trip is
-    divided then, and not the trips.
+    A loop that only adds up the parts of a batch is written so to hold less memory: there each
+    trip is divided among the devices, and not the trips.
 
     Args:
         trips: the loop.
@@ -194,20 +194,19 @@ def carries_of(trips: Trips, kinds: Sequence[type[Carries]]) -> Carries | None:
 
 
 def _adds_up(trips: Trips, k: int) -> bool:
-    """Whether nothing but sums of a carried value is made of it, and the last is returned."""
+    """Whether the body only adds to a carried value, and returns the last sum."""
     value: Value = trips.body.arguments[k]
     last = trips.given[k]
     if kind_of(value.type) not in (*_INEXACT, "signed", "unsigned"):
         return False
     while True:
-        uses = list(value.uses)
-        if len(uses) != 1:
+        op = reader_of(value)
+        if op is None:
             return False
-        op = uses[0].owner.operation
         if value == last:
             return True
-        is_first = uses[0].operand_number == 0 or op.name == _SUMS[0]
-        if op.block != trips.body or op.name not in _SUMS or not is_first:
+        is_first = op.operands[0] == value or op.name == SUMS[0]
+        if op.block != trips.body or op.name not in SUMS or not is_first:
             return False
         value = op.results[0]
 
@@ -225,7 +224,7 @@ def _own(trips: Trips) -> list[int]:
 
 
 def _reads_only(trips: Trips, value: Value, known: set[Value]) -> bool:
-    """Whether a value of the body is made of these arguments of it, and of no array."""
+    """Whether a value of the body depends on these arguments of it alone, and reads no array."""
     ops = needed(trips, [value])
     read = [value, *(each for op in ops for each in read_by(op))]
     return not any(op in trips.reads for op in ops) and all(
@@ -254,7 +253,7 @@ def _tangent(to: Batched, op: ir.Operation, known: dict[Value, Value]) -> Value 
     given = [known.get(value) for value in op.operands]
     if all(value is None for value in given):
         return None
-    if op.name in _SUMS:
+    if op.name in SUMS:
         left, right = given
         if right is None:
             return left

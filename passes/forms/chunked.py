@@ -1,32 +1,32 @@
-"""Loops along a split dimension whose carries are mapped simply: each shard runs its own trips.
+"""Loops along a split dimension that map their carried values simply: shards run their own trips.
 
-The trips are cut into as many blocks as there are shards, which stand side by side. Each runs its
-trips from a carry of zero, and finds what they do to any other one. Of that a `dtensor.scan` makes
-the carries that come in, and each block runs its trips from there, as the program has them.
+The trips are cut into blocks, one for each shard, which run side by side. First each block finds
+what its trips do to any carried value: it starts them from zero, and keeps the linear part. A
+`dtensor.scan` combines these maps and so finds the carried values that come into each block. Then
+each block runs its trips from there, as the program has them.
 
-What overflows cannot be found so, nor what a program stops by selecting something else. Where
-anything on the way is not finite, the blocks run one after another, each from what that before it
-gives.
+This goes wrong where a value overflows on the way, and where a program keeps it from doing so by
+selecting something else. Where anything on the way is not finite, the blocks run one after another
+instead, each from what the block before it gives.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect import build
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, operation_of
+from dtensor.dialect.mlir import Value, ir, is_read, operation_of
 from dtensor.dialect.names import TRIPS
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.carries import Carries, Column, Part, carries_of
 from dtensor.passes.forms.clamps import Clamps, clamped_ends
+from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, Turns, Values
+from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.loops import counted_loop
-from dtensor.passes.ops.rule import element_bytes
 
 _LEAST = 2  # trips of a block, if it passes anything on
 
@@ -81,9 +81,9 @@ class _Chunked:
         blocks = max(split.values(), default=1)
         if blocks < 2 or trips.count < (_LEAST if carries.affine else 1) * blocks:
             return None
-        moved = sum(_bytes(array) for array, _ in split) / blocks
+        moved = sum(size_bytes(array) for array, _ in split) / blocks
         parts = carries.parts()
-        each = sum(_bytes(loop.operands[k]) for k in carries.affine) / max(len(parts), 1)
+        each = sum(size_bytes(loop.operands[k]) for k in carries.affine) / max(len(parts), 1)
         if carries.numbers * each * (blocks - 1).bit_length() >= moved:
             return None
         return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
@@ -119,7 +119,7 @@ class _Chunked:
         return self._results(make, ahead)
 
     def _alone(self, make: Builder) -> tuple[Values, Values]:
-        """Of the carries by themselves, what comes into each block, and what all trips give."""
+        """Values that depend on themselves alone: those into each block, and the last ones."""
         own, trips, begin = self.carries.own, self.trips, list[Value]()
         for count in (1, self.turns.blocks):
             for value in (self.loop.operands[k] for k in own):
@@ -141,9 +141,9 @@ class _Chunked:
         return self._ahead(make, ends), dict(zip(own, found, strict=False))
 
     def _maps(self, make: Builder) -> tuple[dict[Column, Value], Values]:
-        """What the trips of each block do to a carry: the linear parts, and what they give of 0.
+        """What the trips of each block do to a carry: the linear parts, and what they make of 0.
 
-        The first block starts with what the loop does.
+        The first block starts from what the loop starts from, and not from 0.
         """
         carries, zeros = self.carries, Values()
         for k in carries.affine:
@@ -171,8 +171,8 @@ class _Chunked:
         )
 
     def _one(self, make: Builder, zero: Value, part: Part) -> Value:
-        """One in a part of a carry, zero in the others."""
-        found = _one(make, zero)
+        """A carried value of all blocks that is one in this part, and zero elsewhere."""
+        found = make.constant_like(1, zero)
         for d, place in zip(self.carries.mixed[part[0]], part[1], strict=True):
             index = make.iota(make.shape_of(zero), d + 1, "i32")
             is_here = make.compare("EQ", index, make.constant_like(place, index))
@@ -180,7 +180,7 @@ class _Chunked:
         return found
 
     def _ends(self, make: Builder, linear: Mapping[Column, Value], offsets: Values) -> Values:
-        """What each block passes on."""
+        """The carried values at the end of each block."""
         carries, parts = self.carries, self.carries.parts()
         maps: dict[tuple[Part, Part], Value] = {}
         for (k, column), value in linear.items():
@@ -189,37 +189,26 @@ class _Chunked:
         starts: dict[Part, Value] = {}
         for k in carries.affine:
             starts |= self._apart(make, k, offsets[k])
-        scan = build.scan(
-            [*maps.values(), *starts.values()],
-            0,
-            self.trips.is_reverse,
-            loc=self.loop.location,
-            ip=ir.InsertionPoint(self.loop),
-        )
-        self.made.append(scan)
-        block = scan.regions[0].blocks[0]
-        inner, values = Trail(ir.InsertionPoint(block), scan.location), list(block.arguments)
-        sides = values[: len(values) // 2], values[len(values) // 2 :]
-        before, after = (dict(zip(maps, side, strict=False)) for side in sides)
-        given, added = (dict(zip(parts, side[len(maps) :], strict=True)) for side in sides)
 
-        def mapped(row: Part, column: Mapping[Part, Value]) -> list[Value]:
-            found = [(after[row, i], value) for i, value in column.items() if (row, i) in after]
-            return [inner.binary("multiply", *pair) for pair in found]
+        def both(inner: Builder, *sides: Sequence[Value]) -> list[Value]:
+            before, after = (dict(zip(maps, side, strict=False)) for side in sides)
+            given, added = (dict(zip(parts, side[len(maps) :], strict=True)) for side in sides)
 
-        found = [
-            inner.combined(
-                "add", mapped(row, {i: v for (i, c), v in before.items() if c == column})
-            )
-            for row, column in maps
-        ]
-        found += [inner.combined("add", [*mapped(row, given), added[row]]) for row in parts]
-        inner.create("stablehlo.return", found, [])
-        ends = dict(zip(parts, list(scan.results)[len(maps) :], strict=True))
+            def mapped(row: Part, column: Mapping[Part, Value]) -> list[Value]:
+                found = [(after[row, i], value) for i, value in column.items() if (row, i) in after]
+                return [inner.binary("multiply", *pair) for pair in found]
+
+            columns = {c: {i: v for (i, d), v in before.items() if d == c} for _, c in maps}
+            found = [inner.combined("add", mapped(row, columns[c])) for row, c in maps]
+            return found + [inner.combined("add", [*mapped(r, given), added[r]]) for r in parts]
+
+        values = [*maps.values(), *starts.values()]
+        found = scanned(self.loop, values, 0, self.trips.is_reverse, both, self.made)
+        ends = dict(zip(parts, found[len(maps) :], strict=True))
         return {k: self._together(make, k, ends, offsets[k]) for k in carries.affine}
 
     def _apart(self, make: Builder, k: int, value: Value) -> dict[Part, Value]:
-        """The parts of a carry, of all blocks."""
+        """A carried value of all blocks, taken apart."""
         mixed, shape = self.carries.mixed[k], make.shape_of(value)
         rest = [size for d, size in enumerate(shape) if d - 1 not in mixed]
         found = {}
@@ -231,7 +220,7 @@ class _Chunked:
         return found
 
     def _together(self, make: Builder, k: int, parts: Mapping[Part, Value], like: Value) -> Value:
-        """A carry of its parts, of the shape of another value."""
+        """A carried value put together of its parts, in the shape of `like`."""
         mixed, shape = self.carries.mixed[k], make.shape_of(like)
         own = [value for part, value in parts.items() if part[0] == k]
         if not mixed:
@@ -244,7 +233,7 @@ class _Chunked:
         return make.transpose(value, [places.index(d) for d in range(len(shape))])
 
     def _ahead(self, make: Builder, ends: Values) -> Values:
-        """What comes into each block: what that before it passes on."""
+        """The carried values that come into each block: those at the end of the block before."""
         found, is_reverse, last = {}, self.trips.is_reverse, self.turns.blocks - 1
         for k, value in ends.items():
             others = make.cut(value, 0, int(is_reverse), last)
@@ -254,7 +243,7 @@ class _Chunked:
         return found
 
     def _started(self, make: Builder, k: int, others: Value) -> Value:
-        """A carry of all blocks, of which the first begins with what the loop does."""
+        """A carried value of all blocks: `others`, but in the first what the loop starts from."""
         blocks, shape = self.turns.blocks, make.shape_of(others)
         start = make.broadcast(self.loop.operands[k], shape, range(1, len(shape)))
         index = make.iota((blocks,), 0, "i32")
@@ -263,7 +252,7 @@ class _Chunked:
         return make.select(is_first, start, others)
 
     def _one_by_one(self, make: Builder, ahead: Values, is_finite: Value) -> Values:
-        """What comes into each block, of blocks run one after another unless all is finite."""
+        """What comes into each block; unless all is finite, by running one block after another."""
         scalar = make.tensor_type((), "i32")
         most = make.constant(self.turns.blocks - 1, scalar)
         rounds = make.select(is_finite, make.zeros(scalar), most)
@@ -286,7 +275,7 @@ class _Chunked:
     def _results(self, make: Builder, ahead: Values) -> Values:
         """The results of the loop that anybody reads, of the trips of all blocks."""
         trips, turns, loop = self.trips, self.turns, self.loop
-        read = [k for k, result in enumerate(loop.results) if any(True for _ in result.uses)]
+        read = [k for k, result in enumerate(loop.results) if is_read(result)]
         summed = {k: trips.given[k] for k in self.carries.sums if k in read}
         written = {k: site for k, site in trips.writes.items() if k in read}
         changed = self.given | summed
@@ -333,14 +322,6 @@ class _Chunked:
         return make.reshape(last, make.read_type(type_)[0])
 
 
-def _one(make: Builder, zero: Value) -> Value:
-    """Ones, of the type of zeros."""
-    if not make.element_of(zero).startswith("complex<"):
-        return make.constant_like(1, zero)
-    real, imaginary = make.parts(zero)
-    return make.complex(make.constant_like(1, real), imaginary)
-
-
 def _is_finite(make: Builder, value: Value) -> Value:
     """Whether all elements are finite: a scalar."""
     shape, element = make.read_type(value.type)
@@ -350,8 +331,3 @@ def _is_finite(make: Builder, value: Value) -> Value:
     for _ in shape:
         found = make.reduced(found, 0, "and")
     return found
-
-
-def _bytes(value: Value) -> float:
-    type_ = ir.RankedTensorType(value.type)
-    return math.prod(type_.shape) * element_bytes(str(type_.element_type))

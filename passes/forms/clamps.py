@@ -1,8 +1,8 @@
 """Loops whose carries each trip multiplies, adds to and keeps between bounds.
 
 `jnp.maximum(x, 0.99 * level)`, `jnp.clip(sum + x, low, high)` and the waiting time in a queue,
-`jnp.maximum(0, wait + work - gap)`, are `min(max(factor * c + offset, low), high)` of what is
-carried, c, and so is what many trips make of it: element by element, four numbers say it all.
+`jnp.maximum(0, wait + work - gap)`, are `min(max(factor * c + offset, low), high)` of the carried
+value c. So is what many trips make of c: four numbers for each element say it all.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder
 from dtensor.passes.forms.carries import Carries, Part, kind_of
+from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.turns import Turns, Values, needed
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.loops import counted_loop
@@ -93,11 +93,11 @@ class Clamps(Carries):
         return [*read, *(value for value in last if not self.sources.get(value))]
 
     def trip(self, to: Batched, before: Mapping[int, Map]) -> dict[int, Map]:
-        """What the trips before a trip and that do, of those before it.
+        """What the trips up to this one do together.
 
         Args:
             to: knows the values of the trip.
-            before: what those before it do to each of `affine`.
+            before: what the trips before this one do to each of `affine`.
         """
         known = {self.trips.body.arguments[k]: each for k, each in before.items()}
         for op in self._path():
@@ -113,13 +113,13 @@ class Clamps(Carries):
 def clamped_ends(
     make: Builder, clamps: Clamps, turns: Turns, own: Values, made: list[ir.Operation]
 ) -> Values:
-    """What each block passes on.
+    """The carried values at the end of each block.
 
     Args:
         make: writes before the loop.
         clamps: what its trips do.
         turns: its blocks.
-        own: what comes into the blocks, of carried values that depend on themselves alone.
+        own: of carried values that depend on themselves alone, those that come into the blocks.
         made: takes the operations that are created.
     """
     loop, count = turns.trips.loop, len(Map._fields)
@@ -139,22 +139,14 @@ def clamped_ends(
         after = [value for each in clamps.trip(to, each(carried)).values() for value in each]
         return turns.kept(inner, number, carried, [*after, *map(to.all, given.values())])
 
+    def both(inner: Builder, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+        maps = zip(each(first).values(), each(second).values(), strict=True)
+        return [value for pair in maps for value in _composed(inner, *pair)]
+
     found = counted_loop(make, turns.size, [*begin, *own.values()], step, made)
-    scan = build.scan(
-        found[: len(begin)],
-        0,
-        turns.trips.is_reverse,
-        loc=loop.location,
-        ip=ir.InsertionPoint(loop),
-    )
-    made.append(scan)
-    block = scan.regions[0].blocks[0]
-    inner, values = Trail(ir.InsertionPoint(block), scan.location), list(block.arguments)
-    first, second = each(values[: len(begin)]), each(values[len(begin) :])
-    both = [_composed(inner, first[k], second[k]) for k in clamps.affine]
-    inner.create("stablehlo.return", [value for each in both for value in each], [])
+    totals = scanned(loop, found[: len(begin)], 0, turns.trips.is_reverse, both, made)
     ends = {}
-    for k, total in each(list(scan.results)).items():
+    for k, total in each(totals).items():
         shape = make.shape_of(total.factor)
         start = make.broadcast(loop.operands[k], shape, range(1, len(shape)))
         product = make.binary("multiply", total.factor, start)
@@ -168,7 +160,7 @@ def clamped_ends(
 
 
 def _mapped(to: Batched, op: ir.Operation, known: Mapping[Value, Map]) -> Map:
-    """What an operation makes of what stands for its operands."""
+    """The map up to the result of an operation, of the maps up to its operands."""
     make, shape, name = to.make, to.make.shape_of(op.results[0]), op.name[len("stablehlo.") :]
     maps = [known.get(value) for value in op.operands]
     pairs = zip(op.operands, maps, strict=True)
@@ -197,31 +189,31 @@ def _mapped(to: Batched, op: ir.Operation, known: Mapping[Value, Map]) -> Map:
 
 
 def _constant(make: Builder, value: Value) -> Map:
-    """What gives a value, whatever is carried."""
+    """The map that gives this value, whatever is carried."""
     type_ = value.type
     bounds = make.identity("max", type_), make.identity("min", type_)
     return Map(make.zeros(type_), value, *bounds)
 
 
 def _nothing(make: Builder, type_: ir.Type) -> Map:
-    """What leaves c as it is."""
+    """The map that leaves c as it is."""
     return _constant(make, make.zeros(type_))._replace(factor=make.constant(1, type_))
 
 
 def _composed(make: Builder, first: Map, second: Map) -> Map:
-    """One after the other."""
+    """The map that does what two do, one after the other."""
     value = _moved(make, _scaled(make, first, second.factor, "multiply"), second.offset, "add")
     return _kept(make, value, second.low, second.high)
 
 
 def _moved(make: Builder, value: Map, by: Value, name: str) -> Map:
-    """What is added to, or subtracted from."""
+    """A map whose result something is added to, or subtracted from."""
     offset, low, high = (make.binary(name, each, by) for each in value[1:])
     return Map(value.factor, offset, low, high)
 
 
 def _turned(make: Builder, value: Map) -> Map:
-    """What has the other sign."""
+    """A map whose result has the other sign."""
     factor, offset, high, low = (
         make.value("stablehlo.negate", [each], each.type) for each in value
     )
@@ -229,7 +221,7 @@ def _turned(make: Builder, value: Map) -> Map:
 
 
 def _scaled(make: Builder, value: Map, by: Value, name: str) -> Map:
-    """What is multiplied or divided; a factor that is negative turns the bounds round.
+    """A map whose result is multiplied or divided; a negative factor swaps the bounds.
 
     Where there is no bound there is none of a product with zero.
     """
@@ -244,6 +236,6 @@ def _scaled(make: Builder, value: Map, by: Value, name: str) -> Map:
 
 
 def _kept(make: Builder, value: Map, low: Value, high: Value) -> Map:
-    """What is no less than one number, then no more than another."""
+    """A map whose result is no less than one number, and then no more than another."""
     bounds = [make.binary("minimum", make.binary("maximum", each, low), high) for each in value[2:]]
     return Map(value.factor, value.offset, *bounds)

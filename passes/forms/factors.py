@@ -7,8 +7,16 @@ from collections.abc import Mapping, Sequence
 from dtensor.dialect import build
 from dtensor.dialect.callbacks import TARGET, target_of
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
-from dtensor.passes.forms.weaves import is_zero
-from dtensor.passes.ops.attributes import integer, integers, shape_of, slice_numbers, splat_number
+from dtensor.passes.forms.scalars import attributes_of
+from dtensor.passes.ops.attributes import (
+    direction_of,
+    integer,
+    shape_of,
+    slice_numbers,
+    splat_number,
+    spread_dims,
+)
+from dtensor.passes.ops.patterns import is_zero
 
 # What gives reflectors and R, and what multiplies the reflectors.
 _CALLS = {
@@ -45,11 +53,11 @@ def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
     says_enough = given == [type_] or (not given and triangles and _LAYOUTS[1] in factor.attributes)
     if others or not says_enough or not all(map(_is_triangle, triangles)):
         return []
-    call = _call(factor)
+    call = attributes_of(factor)
     made = build.qr(
         factor.operands[0],
         ir.DictAttr.get(call),
-        ir.DictAttr.get(_call(products[0]) if products else reflectors(call)),
+        ir.DictAttr.get(attributes_of(products[0]) if products else reflectors(call)),
         loc=factor.location,
         ip=ir.InsertionPoint(factor),
     )
@@ -85,12 +93,6 @@ def reflectors(factor: Mapping[str, ir.Attribute]) -> dict[str, ir.Attribute]:
     }
 
 
-def _call(op: ir.Operation) -> dict[str, ir.Attribute]:
-    """The attributes of a call."""
-    names = [name for name in op.attributes if not name.startswith("dtensor.")]
-    return {name: op.attributes[name] for name in names}
-
-
 def _is_top(op: ir.Operation, shape: Sequence[int]) -> bool:
     """Whether an op takes the upper square of each matrix."""
     rank = len(shape)
@@ -105,15 +107,15 @@ def _is_triangle(op: ir.Operation) -> bool:
     mask, rank = op.operands[0], len(shape_of(op.results[0]))
     spread = made_by("stablehlo.broadcast_in_dim", mask)
     if spread is not None:
-        if integers(spread.attributes["broadcast_dimensions"]) != [rank - 2, rank - 1]:
+        if spread_dims(spread) != [rank - 2, rank - 1]:
             return False
         mask, rank = spread.operands[0], 2
     compare = made_by("stablehlo.compare", mask)
     if compare is None:
         return False
-    direction = str(compare.attributes["comparison_direction"])
     row, column = map(_index, compare.operands)
-    return "GE" in direction and row == (rank - 2, -1) and column == (rank - 1, 0)
+    is_ahead = direction_of(compare) == "GE"
+    return is_ahead and row == (rank - 2, -1) and column == (rank - 1, 0)
 
 
 def _index(value: Value) -> tuple[int, int] | None:

@@ -1,8 +1,8 @@
 """Argsorts of which a few places are read, and gradients of sorts at a few places.
 
-A place is found without sorting: of the elements that are neither before nor behind the one at a
-rank, it is that of the first, the second, and so on. Shards count these, and find the element as
-that of a median.
+Where the element of some rank stands is found without sorting. Its value is found as a median is.
+Of the elements equal to it, the first stands at the lowest rank of them, the second at the next,
+and so on: the shards count them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dtensor.dialect.mlir import Value, ir, maker_of, replace_op
 from dtensor.passes.builder import Builder, integers_attr, matrix_attr
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers, splat_number
-from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.comparators import on_tensors
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
+from dtensor.passes.ops.patterns import adds
 from dtensor.passes.ops.reduction import Reduction
 
 
@@ -37,8 +37,8 @@ class FewPlaces:
         sort: the sort, of numbers and of places.
         place: which operand has those.
         dim: along which it sorts.
-        cuts: operations that read places, from a rank on.
-        adds: scatters that add to zeros at all places what is zero at most of them.
+        cuts: operations that read places, each with the rank from which on it does.
+        adds: scatters that add, at all places, a sum that is zero at most ranks.
     """
 
     sort: ir.Operation
@@ -76,7 +76,7 @@ class FewPlaces:
         return shape_of(op.results[0])[self.dim]
 
     def writes(self, op: ir.Operation) -> bool:
-        """Whether an op adds to zeros, at all places, what is zero at most of them."""
+        """Whether an op adds to zeros, at all places, a sum that is zero at most ranks."""
         if len(op.operands) != 3 or not _adds_to_zeros(op):
             return False
         numbers, shape = IndexNumbers.of(op), shape_of(self.sort.operands[0])
@@ -91,7 +91,7 @@ class FewPlaces:
         return terms is not None
 
     def _terms(self, value: Value) -> list[_Term] | None:
-        """What a sum adds up that is zero but at some ranks."""
+        """The terms of a sum, each of which is zero but at some ranks; None of other sums."""
         op = maker_of(value)
         if op is None or op.block != self.sort.block:
             return None
@@ -116,7 +116,7 @@ class FewPlaces:
         return [_Term(int(index.ravel()[0]), 1, op.operands[2])]
 
     def write(self, ordered: Value) -> list[ir.Operation]:
-        """What stands for the reads and the writes, which are erased, by what is sorted alone."""
+        """What stands for the reads and the writes, which are erased, of the sorted numbers."""
         made: list[ir.Operation] = []
         for op, rank in self.cuts:
             make = Builder(op, made)
@@ -182,8 +182,7 @@ class FewPlaces:
 
 
 def _adds_to_zeros(scatter: ir.Operation) -> bool:
-    is_zero = splat_number(scatter.operands[0]) == 0
-    return is_zero and combiner(scatter.regions[0]) is Reduction.SUM
+    return splat_number(scatter.operands[0]) == 0 and adds(scatter)
 
 
 def _sums(make: Builder, value: Value, dim: int) -> Value:

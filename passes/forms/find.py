@@ -25,8 +25,14 @@ _GATHER = "stablehlo.gather"
 _SORT = "stablehlo.sort"
 _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 
-
-# What is replaced with what: files and functions, read once an operation is met.
+# Rewrites of all operations of a name together, by which dimensions layouts split.
+_OF_SPLIT = {
+    WHILE: replaced_loops,
+    _GATHER: replaced_rows,
+    _SORT: replaced_orders,
+    CUSTOM_CALL: replaced_svds,
+}
+# Rewrites of one operation after another: the file and the function, read once one is met.
 _FORMS = (
     (_SORT, "ranks", "replaced_sort"),
     (CUSTOM_CALL, "factors", "replaced_qr"),
@@ -86,9 +92,12 @@ class FindFormsPass(Pass):
             _note(_replaced(op, write), state)
         if anew:
             state.forget_ir()  # what stands for one may have been there before
-        for form, find in _OF_MANY.items():
-            if _named(form, main, state):
-                _note(find(main, state), state)
+        if _named(_PAD, main, state):
+            _note(_scans(main, state), state)
+        for form, replace in _OF_SPLIT.items():
+            found = _named(form, main, state)
+            if found:
+                _note(replace(found, Shards(main, state.meshes)), state)
         for form, file, function in _FORMS:
             found = _named(form, main, state)
             if found:
@@ -114,26 +123,6 @@ def _scans(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
         return state.operations(main)
 
     return replaced_scans(state.operations(main), read_anew)
-
-
-def _loops(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
-    return replaced_loops(_named(WHILE, main, state), Shards(main, state.meshes))
-
-
-def _svds(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
-    return replaced_svds(_named(CUSTOM_CALL, main, state), Shards(main, state.meshes))
-
-
-def _rows(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
-    return replaced_rows(_named(_GATHER, main, state), Shards(main, state.meshes))
-
-
-def _orders(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
-    return replaced_orders(_named(_SORT, main, state), Shards(main, state.meshes))
-
-
-# What is found by looking at all operations, once one of these is met.
-_OF_MANY = {_PAD: _scans, WHILE: _loops, _GATHER: _rows, _SORT: _orders, CUSTOM_CALL: _svds}
 
 
 def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:

@@ -1,10 +1,10 @@
 """Rows of numbers in finite fields, in the place of tensors that walk along one dimension.
 
-Two ways to compute the same of sums and products agree on random numbers of a finite field, and two
-that do not agree differ there almost surely (Schwartz 1980, Zippel 1979). Of a tensor that is taken
-apart and put together along one dimension, and else computed element by element, one row of its
-elements stands for all. Two fields of 31 bits leave less than one chance in 2^40 of an error, of
-rows of a million elements.
+Two ways to compute sums and products are the same if they agree on random numbers of a finite
+field: two that differ give different numbers there almost surely (Schwartz 1980, Zippel 1979).
+Where tensors are taken apart and put together along one dimension, and else computed element by
+element, one row along that dimension stands for all. Two fields of 31 bits leave less than one
+chance in 2^40 of an error, for rows of a million elements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of
-from dtensor.passes.forms.weaves import is_zero
 from dtensor.passes.ops.attributes import (
     integer,
     pad_numbers,
@@ -28,6 +27,7 @@ from dtensor.passes.ops.attributes import (
     splat_number,
 )
 from dtensor.passes.ops.elementwise import is_scalar_work
+from dtensor.passes.ops.patterns import is_zero
 
 Row = NDArray[np.int64]  # of two fields, one below the other
 
@@ -72,12 +72,12 @@ def repeated(number: float, size: int) -> Row | None:
 
 @dataclass
 class Rows:
-    """What values are, of tensors that are alike but along one dimension.
+    """The row that stands for each tensor; their shapes differ along one dimension alone.
 
     Attributes:
         dim: the dimension.
-        shape: of tensors that have all their elements along it. A value of that shape that
-            nothing says anything of is random.
+        shape: of tensors that have all their elements along it. A value of that shape of which
+            nothing is known gets random numbers.
         known: the rows.
     """
 
@@ -127,9 +127,9 @@ class Rows:
         return self.known.get(value)
 
     def _is_followed(self, op: ir.Operation) -> bool:
-        """Whether what an operation gives is not random, but what its operands make it.
+        """Whether the row of a result is computed of those of the operands, and is not random.
 
-        Of whole tensors it is so only where they are put together.
+        Of tensors of the whole shape only those are computed that are put together.
         """
         is_whole = shape_of(op.results[0]) == list(self.shape)
         is_work = is_scalar_work(op) and op.name != "stablehlo.add"
@@ -138,9 +138,7 @@ class Rows:
     def reads(self, op: ir.Operation) -> Sequence[Value] | None:
         """The operands that an operation computes a row of; None where it cannot be said."""
         match op.name.removeprefix("stablehlo."):
-            case "add" | "subtract" | "multiply" | "negate" | "concatenate":
-                return list(op.operands)
-            case "slice":
+            case "add" | "subtract" | "multiply" | "negate" | "concatenate" | "slice":
                 return list(op.operands)
             case "pad":
                 return list(op.operands)[:1] if is_zero(op.operands[1]) else None

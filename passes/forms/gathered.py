@@ -1,7 +1,8 @@
-"""Products with what a gather picks from a table, read by nothing else: one operation of both.
+"""A gather whose rows products alone read: each product and the gather become one operation.
 
-The shards of a table can then multiply the rows that they own, and the products are added up. They
-are no larger than the rows, and often much smaller: the scores of keys in pages, the sums of bags.
+The shards of the table can then multiply the rows that they own, and the products are added up.
+These are no larger than the rows, and often much smaller: the scores of keys in pages, or the sums
+of bags.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder
 from dtensor.passes.forms.walked import Walks, is_marked, labels_of, moved_walks
-from dtensor.passes.ops.attributes import dot_sides, element_of, integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import dot_sides, element_of, shape_of, splat_number, spread_dims
 from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats
 from dtensor.passes.ops.indexing import gather_dims
@@ -63,10 +64,10 @@ class _Product:
 
     Attributes:
         op: a multiply, or a dot_general.
-        side: which operand it is.
-        dims: what its dimensions are.
-        fills: what says which rows there are: NaN stands for the others. Its dimensions are those
-            of the gather beside it.
+        side: which of its operands is gathered.
+        dims: per dimension of that operand, the dimensions of the gather that it walks.
+        fills: masks of the rows that there are: NaN stands for the others. With each come the
+            dimensions of the gather that the mask has.
         other: the other operand.
         batching: pairs of dimensions of the two that the result has.
         summed: pairs of dimensions that it does not have.
@@ -88,7 +89,7 @@ class _Product:
             self.summed = list(zip(own[1], other[1], strict=True))
 
     def is_right(self, shape: Sequence[int], indexed: set[int]) -> bool:
-        """Whether the result is no larger than what is gathered, and shards can tell their part.
+        """Whether the result is no larger than what is gathered, and each shard can compute a part.
 
         Args:
             shape: of what is gathered.
@@ -154,7 +155,7 @@ class _Product:
         self.op.erase()
 
     def _filled(self, make: Builder, value: Value, place: dict[int, int]) -> Value:
-        """A value that has the dimensions of the indices somewhere, NaN where there are no rows."""
+        """A value with NaN where there are no rows; `place` says where it has each dimension."""
         shape = make.shape_of(value)
         for mask, walked in self.fills:
             kept = [r for r, size in zip(walked, make.shape_of(mask), strict=True) if size > 1]
@@ -234,7 +235,7 @@ class _Reading:
 
 
 def _fill(select: ir.Operation, dims: Dims) -> Fill | None:
-    """Where a select does not put NaN in the place of rows; None if it puts anything else."""
+    """The mask of rows in whose place a select puts no NaN; None if it puts anything else."""
     mask, _, other = select.operands
     number = splat_number(other)
     if number is None or not math.isnan(number):
@@ -242,7 +243,7 @@ def _fill(select: ir.Operation, dims: Dims) -> Fill | None:
     spread = made_by("stablehlo.broadcast_in_dim", mask)
     places = list(range(len(shape_of(mask))))
     if spread is not None:
-        mask, places = spread.operands[0], integers(spread.attributes["broadcast_dimensions"])
+        mask, places = spread.operands[0], spread_dims(spread)
     sizes, full = shape_of(mask), shape_of(other)
     walked = [r for d in places for r in dims[d]]
     is_whole = [full[d] for d in places] == sizes and len(walked) == len(sizes)

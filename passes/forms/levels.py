@@ -1,8 +1,8 @@
 """The levels of a scan in the form of `jax.lax.associative_scan`, and what combines its elements.
 
-The elements at odd places of a scan are the scan of the pairs; those at even places are the odd one
-before each combined with the element there. Both are padded with gaps and added. What combines them
-is read where it is first applied, and must be the same wherever else it is.
+At its odd places a scan has the scan of the pairs. At each even place stands the odd one before it,
+combined with the element there. Both are padded with gaps and added. What combines two elements is
+read where it is first applied, to the pairs of level 0; everywhere else it must be the same.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Scan:
         )
 
     def _is_one(self) -> bool:
-        """Walk the levels down from the root, then see that each is made as the first is."""
+        """Walk down the levels from the root, then check that all combine as the first does."""
         done: set[tuple[str, int, int]] = set()
         self.scans[0, 0] = self.root.results[0]
         while True:
@@ -118,7 +118,7 @@ class Scan:
     def _binds(
         self, table: dict[tuple[int, int], Value], key: tuple[int, int], value: Value
     ) -> bool:
-        """Whether a value is that of a level and operand; the first one seen is."""
+        """Whether this is the value of a level and operand, which the first one seen becomes."""
         return bool(table.setdefault(key, value) == value)
 
     def _size(self, level: int) -> int:
@@ -143,7 +143,7 @@ class Scan:
         )
 
     def _is_even(self, level: int, k: int, op: ir.Operation | None) -> bool:
-        """Whether an operation puts the first element before those that others are ahead of."""
+        """Whether an operation puts the first element in front of the other even places."""
         if op is None or op.name != "stablehlo.concatenate" or len(op.operands) != 2:
             return False
         if integer(op.attributes["dimension"]) != self.dim:
@@ -155,7 +155,7 @@ class Scan:
         return source is not None and self._binds(self.elements, (level, k), source)
 
     def _is_rest(self, level: int, k: int) -> bool:
-        """Whether the odd elements of a scan are combined with those behind them."""
+        """Whether the even places are the odd ones before them combined with the elements there."""
         size, below = self._size(level), self._size(level + 1)
         count = (size - 1) // 2
         if not count:

@@ -1,7 +1,8 @@
 """Sorts one of whose operands counts places, and what is read or written in their order.
 
-`x[jnp.argsort(x)]` is what the sort gives besides the places, and `y[jnp.argsort(x)]` what it would
-give of one array more. Where that is split, shards sort it with the keys, and look up no place.
+`x[jnp.argsort(x)]` is what the sort gives besides the places, and `y[jnp.argsort(x)]` is what it
+would give of one more array. Where `y` is split, the shards sort it with the keys, so that nothing
+is looked up by place.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.few_places import FewPlaces
 from dtensor.passes.forms.ranks import MOST, reads_few, stands_before
 from dtensor.passes.forms.walked import is_marked
-from dtensor.passes.ops.attributes import element_of, integer, integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import (
+    direction_of,
+    element_of,
+    integer,
+    integers,
+    shape_of,
+    splat_number,
+    spread_dims,
+)
 from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.comparators import applied, is_stable, sorted_by
 from dtensor.passes.ops.elements import element_kind
@@ -29,9 +38,9 @@ _LEAST = 8  # shards: of fewer, all that is read is sent as fast as it is sorted
 
 
 def replaced_orders(sorts: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
-    """What stands for sorts in whose order other arrays are read, which are erased with the reads.
+    """What stands for sorts in whose order other arrays are read; they are erased with the reads.
 
-    All that stay say which of their operands counts the places.
+    All sorts of places that stay say which of their operands counts the places.
 
     Args:
         sorts: those of a program, in order.
@@ -47,7 +56,7 @@ def replaced_orders(sorts: Sequence[ir.Operation], shards: Shards) -> list[ir.Op
 
 
 def _replaced(sort: ir.Operation, place: int, dim: int, shards: Shards) -> list[ir.Operation]:
-    """What stands for a sort that carries what is read, and no places that nobody does."""
+    """A sort that also carries what is read in its order, and no places if nobody reads them."""
     values, results = list(sort.operands), list(sort.results)
     numbers = {view.operation: i for i, view in enumerate(sort.block.operations)}
     reads: list[tuple[ir.Operation, int]] = []
@@ -98,7 +107,7 @@ def _counted(sort: ir.Operation, place: int, dim: int, shards: Shards) -> list[i
 
 
 def _ignores_places(sort: ir.Operation, place: int) -> bool:
-    """Whether of equal elements that which stood first does so after, whatever the places say."""
+    """Whether equal elements stay in their order, and the places are not compared."""
     pair = list(sort.regions[0].blocks[0].arguments)[2 * place : 2 * place + 2]
     return is_stable(sort) and not any(map(is_read, pair))
 
@@ -114,7 +123,7 @@ def _uses(places: Value, shape: Sequence[int]) -> Iterator[tuple[ir.Operation, i
 
 
 def _alike(values: Sequence[Value], value: Value) -> int | None:
-    """Which of some values has the elements of another one, of its shape, in their order."""
+    """The number of the value that has the elements of `value` in their order; None if none."""
     bare = [_bare(each) for each in (*values, value)]
     return bare.index(bare[-1]) if bare.index(bare[-1]) < len(values) else None
 
@@ -157,7 +166,7 @@ def _rebuilt(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -
 def _copy(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -> ir.Operation:
     """As `_rebuilt`, beside the sort."""
     given, made = sort.regions[0].blocks[0], list[ir.Operation]()
-    attributes = {name: sort.attributes[name] for name in sort.attributes}
+    attributes = dict(sort.attributes)
     if integer(attributes[PLACES]) not in kept:
         del attributes[PLACES]
 
@@ -173,7 +182,7 @@ def _copy(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -> i
 
 
 def _unread(value: Value, deep: int) -> list[ir.Operation] | None:
-    """All that reads a value, if nobody reads that: the last first; None if anybody does."""
+    """What depends on a value, the last first, if no result of it is used; None otherwise."""
     found: list[ir.Operation] = []
     for op in users(value):
         behind = [_unread(result, deep - 1) for result in op.results] if deep else [None]
@@ -223,20 +232,20 @@ def _read_in_order(places: Value, dim: int) -> Iterator[ir.Operation]:
 
 
 def _says_as_much(op: ir.Operation, k: int, value: Value, shape: Sequence[int]) -> bool:
-    """Whether an op says the places of another value, as vectors perhaps."""
+    """Whether the result of an op is these places, as index vectors perhaps."""
     match op.name:
         case "stablehlo.convert":
             return _holds_places(element_of(op.results[0]), max(shape))
         case "stablehlo.reshape":
             return shape_of(op.results[0]) in (list(shape), [*shape, 1])
         case "stablehlo.broadcast_in_dim":
-            in_order = integers(op.attributes["broadcast_dimensions"]) == list(range(len(shape)))
+            in_order = spread_dims(op) == list(range(len(shape)))
             return in_order and shape_of(op.results[0]) == [*shape, 1]
         case "stablehlo.select" if k == 2:  # what JAX makes of places that are negative
             compare = made_by("stablehlo.compare", op.operands[0])
             return (
                 compare is not None
-                and "LT" in str(compare.attributes["comparison_direction"])
+                and direction_of(compare) == "LT"
                 and compare.operands[0] == value
                 and splat_number(compare.operands[1]) == 0
             )

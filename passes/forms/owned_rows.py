@@ -1,9 +1,9 @@
 """Rows that indices pick from a split table, and what is computed of them: paged attention.
 
-The table is cut into its shards, side by side along a first dimension, and each picks a row for
-every index. What is computed of the rows is computed of those of each shard, until it is reduced
-over the indices: that goes over the shards too, of the rows that each of them owns. So a shard
-attends to its own pages, and maxima, sums and weighted values are all that is sent.
+The table is cut into its shards, side by side along a new first dimension, and each picks a row for
+every index. All that is computed of the rows is computed for each shard, until it is reduced over
+the indices: that reduction goes over the shards too, and counts for each the rows that it owns. So
+a shard attends to its own pages, and maxima, sums and weighted values are all that is sent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import DOT_NUMBERS, SLICE_SIZES
 from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.cuts.shards import Shards
@@ -26,9 +26,10 @@ from dtensor.passes.forms.walked import (
     product_walks,
     walk_alike,
 )
-from dtensor.passes.ops.attributes import dot_sides, element_of, integers, shape_of
+from dtensor.passes.ops.attributes import dot_pairs, element_of, integers, shape_of
 from dtensor.passes.ops.batched import Batched, copied
 from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import holds_floats
 from dtensor.passes.ops.indexing import (
     IndexedDims,
@@ -47,7 +48,7 @@ _LEAST = 2  # times as much would be sent otherwise
 
 
 def replaced_rows(gathers: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
-    """What stands for what is computed of the rows that gathers pick, which is erased with them.
+    """Write anew what is computed of the rows that gathers pick; the old is erased with them.
 
     Args:
         gathers: those of a program, in order.
@@ -97,7 +98,7 @@ class _Picked:
 
 @dataclass(frozen=True)
 class _Split:
-    """How the tables are split of which gathers pick rows.
+    """How the tables are split from which gathers pick rows.
 
     Attributes:
         component: that of the index vectors that names the row.
@@ -149,21 +150,17 @@ class _Split:
 
     def picked(self, make: Builder, op: ir.Operation, dim: int, vectors: Value) -> Value:
         """What each shard picks of a table that is split along a dimension."""
-        numbers = IndexNumbers.of(op)
         table = make.lengthened(op.operands[0], dim, 0, self.rows * self.shards)
         shape = make.shape_of(table)
         table = make.reshape(table, (*shape[:dim], self.shards, self.rows, *shape[dim + 1 :]))
         table = make.transpose(table, [dim, *(d for d in range(len(shape) + 1) if d != dim)])
-        made = stablehlo.GatherDimensionNumbers.get(
-            _behind(numbers.windows),
-            _behind(numbers.gone),
-            [0, *_behind(numbers.walked)],
-            [0, *_behind(numbers.beside)],
-            _behind(numbers.named),
-            numbers.vector_dim + 1,
-        )
-        sizes = [1, *integers(op.attributes[SLICE_SIZES])]
-        return make.gather(table, vectors, sizes, made, (self.shards, *shape_of(op.results[0])))
+        sizes = integers_attr([1, *integers(op.attributes[SLICE_SIZES])])
+        shape = (self.shards, *shape_of(op.results[0]))
+        made = copied(make, op, [table, vectors], [shape], {SLICE_SIZES: sizes})
+        IndexNumbers.of(op).widened(True).write(made)
+        made.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
+        found: Value = made.results[0]
+        return found
 
 
 @dataclass
@@ -177,7 +174,8 @@ class _Region:
         joins: the operations that go over the shards, with what their operands walk.
         linear: the values that are the sum of what shards have, with zero for others' rows.
         sent: how many elements are reduced over the shards.
-        spared: how many would be, if no more than parts of sums were: of which value.
+        spared: by value, how many elements the shards would reduce if sums alone could stay in
+            parts.
     """
 
     rows: Sequence[_Picked]
@@ -194,7 +192,7 @@ class _Region:
 
     @staticmethod
     def of(rows: Sequence[_Picked]) -> _Region | None:
-        """The region, if all of it is reduced, and less is sent than of parts of sums."""
+        """The region, if all of it is reduced and so less is sent than as parts of sums."""
         region = _Region(rows)
         is_seen = region._read()
         return region if is_seen and _LEAST * region.sent <= sum(region.spared.values()) else None
@@ -255,7 +253,7 @@ class _Region:
 
     def _product(self, op: ir.Operation) -> Walks | None:
         """As `_reduced`."""
-        batching, summed = ([*zip(*pair, strict=True)] for pair in zip(*dot_sides(op), strict=True))
+        batching, summed = dot_pairs(op)
         walks = [self.walks.get(value) or plain_walks(value) for value in op.operands]
         for k in [k for k in (0, 1) if op.operands[k] not in self.walks]:
             for pair in (*batching, *summed):
@@ -320,19 +318,12 @@ class _Written:
         """The one result of an op that goes over the shards."""
         kind = Reduction.SUM
         if op.name == "stablehlo.reduce":
-            summed = [0, *_behind(integers(op.attributes["dimensions"]))]
-            attributes = {"dimensions": integers_attr(summed)}
+            dims = [0, *(d + 1 for d in integers(op.attributes["dimensions"]))]
+            attributes = {"dimensions": integers_attr(dims)}
             kind = combiner(op.regions[0]) or kind
         else:
-            (left, summed_left), (right, summed_right) = dot_sides(op)
-            attributes = {
-                DOT_NUMBERS: stablehlo.DotDimensionNumbers.get(
-                    _behind(left),
-                    _behind(right),
-                    [0, *_behind(summed_left)],
-                    [0, *_behind(summed_right)],
-                )
-            }
+            batching, summed = ([(d + 1, e + 1) for d, e in pairs] for pairs in dot_pairs(op))
+            attributes = {DOT_NUMBERS: dot_numbers(batching, [(0, 0), *summed])}
         walks = self.region.joins[op]
         given = [
             self._mine(value, each, kind) for value, each in zip(op.operands, walks, strict=False)
@@ -343,7 +334,7 @@ class _Written:
         return result
 
     def _mine(self, value: Value, walks: Walks, kind: Reduction) -> Value:
-        """A value of each shard, with what a reduction does not notice for rows of others."""
+        """A value of each shard; for rows of other shards, the identity of a reduction."""
         make, shape = self.make, (self.to.count, *shape_of(value))
         walked = [each for dim in walks for each in dim]
         places = {label: k + 1 for k, (label, _) in enumerate(walked) if label is not None}
@@ -357,8 +348,3 @@ class _Written:
 
 def _size(value: Value) -> int:
     return math.prod(shape_of(value))
-
-
-def _behind(dims: Sequence[int]) -> list[int]:
-    """Dimensions, behind that of the shards."""
-    return [d + 1 for d in dims]

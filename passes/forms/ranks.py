@@ -56,8 +56,8 @@ class _Read:
     Attributes:
         op: the operation.
         count: how many places it reads.
-        places: the first of them, if that is written, or the value that says them all, or what
-            says them of each row.
+        places: the first of them, if the program writes it; or the value that has them all; or
+            those of each row.
     """
 
     op: ir.Operation
@@ -98,9 +98,9 @@ def reads_few(op: ir.Operation, dim: int, shape: list[int]) -> bool:
 
 
 def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:
-    """Whether all that is made of a use is reduced along the dimension, element by element.
+    """Whether a use only computes element by element, and then reduces along the dimension.
 
-    So does `jnp.nanmedian`, which counts what it has sorted.
+    `jnp.nanmedian` does, which counts the numbers that it has sorted.
     """
     if op.name == "stablehlo.reduce":
         is_one = len(op.operands) == 2 and shape_of(op.operands[0]) == shape
@@ -116,7 +116,7 @@ def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:
 
 
 def stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int]) -> bool:
-    """Whether values can be computed before an operation; moves what makes them there."""
+    """Whether values can be computed before an operation; what makes them is moved there."""
     for value in values:
         maker = maker_of(value)
         if maker is None or maker.block != op.block or numbers[maker] < numbers[op]:

@@ -26,9 +26,9 @@ class RowPlaces:
         indices: its index vectors.
         component: of them the one that says the place.
         vector_dim: the dimension of the indices that holds index vectors.
-        order: the dimensions of the result, those of which a row has several first, then the other
-            dimensions of what is read, in its order.
-        several: how many dimensions those of which a row has several are.
+        order: the dimensions of the result: first those along which one row reads several places,
+            then the other dimensions of what is read, in its order.
+        several: how many of the first kind there are.
         count: how many elements are read of each row.
     """
 

@@ -1,9 +1,11 @@
-"""What is computed of tensors element by element, written as what is computed of one of each."""
+"""A computation of tensors, element by element, written as one of scalars."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Trail
 from dtensor.passes.ops.attributes import CONSTANT, splat_of
@@ -22,7 +24,7 @@ class Scalars:
     Attributes:
         make: creates what is written.
         known: the scalars of tensors that are given.
-        other: that of any tensor that is neither given nor computed element by element.
+        other: the scalar of any tensor that is neither given nor computed element by element.
     """
 
     make: Trail
@@ -52,3 +54,27 @@ class Scalars:
 def attributes_of(op: ir.Operation) -> dict[str, ir.Attribute]:
     """The attributes of an op that belong to it."""
     return {name: op.attributes[name] for name in op.attributes if not name.startswith("dtensor.")}
+
+
+Combine = Callable[[Trail, list[Value], list[Value]], Sequence[Value]]
+
+
+def scanned(
+    before: ir.Operation,
+    values: Sequence[Value],
+    dim: int,
+    is_reverse: bool,
+    combine: Combine,
+    made: list[ir.Operation],
+) -> list[Value]:
+    """The scan of some values, ahead of an operation, which is put into `made`.
+
+    `combine` writes what the scalars of an earlier and of a later element combine to.
+    """
+    point = ir.InsertionPoint(before)
+    scan = build.scan(values, dim, is_reverse, loc=before.location, ip=point)
+    made.append(scan)
+    block, count = scan.regions[0].blocks[0], len(values)
+    inner, arguments = Trail(ir.InsertionPoint(block), scan.location), list(block.arguments)
+    inner.create("stablehlo.return", combine(inner, arguments[:count], arguments[count:]), [])
+    return list(scan.results)

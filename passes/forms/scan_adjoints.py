@@ -8,13 +8,14 @@ G[t] = L[t] + H[t+1], and an operand's gradient is G[t] times the derivatives of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, operation_of
-from dtensor.passes.builder import Builder, Trail
+from dtensor.dialect.mlir import Value, ir, operation_of, users
+from dtensor.passes.builder import Builder
+from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.terms import Term, evaluated
-from dtensor.passes.forms.weaves import is_turn, turned
+from dtensor.passes.ops.patterns import reverses, turned
 
 
 def write_gradient(
@@ -137,16 +138,11 @@ class _Writing:
         is_sum = len(block) == 1 and steps[block[0], block[0]] == 1
         matrix = [] if is_sum else [steps[k, j] for k in block for j in block]
         factors = [self._value(term) for term in matrix]
-        op = build.scan(
-            [*factors, *starts],
-            self.dim,
-            not self.is_reverse,
-            loc=make.location,
-            ip=ir.InsertionPoint(self.first),
+        both = _plus if is_sum else partial(_composed, len(block))
+        found = scanned(
+            self.first, [*factors, *starts], self.dim, not self.is_reverse, both, self.made
         )
-        self.made.append(op)
-        _write_affine(op, len(block), is_sum)
-        return dict(zip(block, list(op.results)[len(factors) :], strict=True))
+        return dict(zip(block, found[len(factors) :], strict=True))
 
     def _value(self, term: Term) -> Value:
         """A derivative."""
@@ -154,7 +150,7 @@ class _Writing:
         value: Value = evaluated(
             term,
             self._leaf,
-            lambda number: self._constant(number, self.x[0]),
+            lambda number: make.constant_like(number, self.x[0]),
             lambda name, a, b: make.binary(names[name], a, b),
         )
         return value
@@ -184,7 +180,7 @@ class _Writing:
         make, d = self.make, self.dim
         shape, element = make.read_type(value.type)
         row = make.zeros(make.tensor_type((*shape[:d], 1, *shape[d + 1 :]), element))
-        end = self._constant(fill, row) if fill else row
+        end = make.constant_like(fill, row) if fill else row
         if (by > 0) != self.is_reverse:
             return make.joined([end, make.cut(value, d, 0, self.size - 1)], d)
         return make.joined([make.cut(value, d, 1, self.size - 1), end], d)
@@ -196,9 +192,8 @@ class _Writing:
         found = turned(value, self.dim)
         if found is not None:
             return found
-        for use in value.uses:
-            user = use.owner.operation
-            if is_turn(user, self.dim):
+        for user in users(value):
+            if reverses(user, [self.dim]):
                 straight: Value = user.results[0]
                 if self.places.get(straight, self.place) < self.place:
                     return straight
@@ -207,9 +202,9 @@ class _Writing:
     def _put(self, value: Value, new: Value, rest: Value | None) -> None:
         """Let who reads a gradient, and what was added to it, read another value."""
         make = Builder(operation_of(value), self.made)
-        turns = [use.owner.operation for use in value.uses] if self.is_reverse else []
+        turns = users(value) if self.is_reverse else []
         for turn in turns if rest is None else []:
-            if is_turn(turn, self.dim):
+            if reverses(turn, [self.dim]):
                 self._stand(turn.results[0], new)
         if self.is_reverse:
             new = make.reversed(new, self.dim)
@@ -221,15 +216,6 @@ class _Writing:
         value.replace_all_uses_with(new)
         self.stands[value] = new
         self.places.setdefault(new, self.places[value])
-
-    def _constant(self, number: float, like: Value) -> Value:
-        """A constant of the type of a value, of complex numbers perhaps."""
-        make = self.make
-        shape, element = make.read_type(like.type)
-        if not element.startswith("complex<"):
-            return make.constant(number, like.type)
-        part = make.tensor_type(shape, element[8:-1])
-        return make.complex(make.constant(number, part), make.zeros(part))
 
 
 def _blocks(active: Sequence[int], steps: dict[tuple[int, int], Term]) -> list[list[int]]:
@@ -244,26 +230,23 @@ def _blocks(active: Sequence[int], steps: dict[tuple[int, int], Term]) -> list[l
     return [sorted(block) for block in found]
 
 
-def _write_affine(op: ir.Operation, count: int, is_sum: bool) -> None:
-    """Let a scan combine affine maps of `count` numbers, matrices row by row and then vectors."""
-    block = op.regions[0].blocks[0]
-    make = Trail(ir.InsertionPoint(block), op.location)
-    arguments = list(block.arguments)
-    half, size = len(arguments) // 2, 0 if is_sum else count * count
-    earlier, later = arguments[:half], arguments[half:]
+def _plus(make: Builder, earlier: Sequence[Value], later: Sequence[Value]) -> list[Value]:
+    return [make.binary("add", earlier[0], later[0])]
 
-    def summed(terms: Sequence[tuple[Value, Value]]) -> Value:
-        return make.combined("add", [make.binary("multiply", a, b) for a, b in terms])
 
-    if is_sum:
-        results = [make.binary("add", earlier[0], later[0])]
-    else:
-        rows = [later[k * count : (k + 1) * count] for k in range(count)]
-        columns = [earlier[j:size:count] for j in range(count)]
-        results = [
-            summed(list(zip(row, column, strict=True))) for row in rows for column in columns
-        ]
-        for k, row in enumerate(rows):
-            moved = summed(list(zip(row, earlier[size:], strict=True)))
-            results.append(make.binary("add", later[size + k], moved))
-    make.create("stablehlo.return", results, [])
+def _composed(
+    count: int, make: Builder, earlier: Sequence[Value], later: Sequence[Value]
+) -> list[Value]:
+    """Two affine maps of `count` numbers as one: matrices row by row, and then vectors."""
+
+    def summed(row: Sequence[Value], column: Sequence[Value]) -> Value:
+        pairs = zip(row, column, strict=True)
+        return make.combined("add", [make.binary("multiply", a, b) for a, b in pairs])
+
+    size = count * count
+    rows = [later[k * count : (k + 1) * count] for k in range(count)]
+    columns = [earlier[j:size:count] for j in range(count)]
+    results = [summed(row, column) for row in rows for column in columns]
+    for row, offset in zip(rows, later[size:], strict=True):
+        results.append(make.binary("add", offset, summed(row, earlier[size:])))
+    return results

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, replace_op
+from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, replace_op, users
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.forms.scan_adjoints import write_gradient
 from dtensor.passes.forms.scan_gradients import Gradient
-from dtensor.passes.forms.weaves import WEAVES, is_turn, turned
+from dtensor.passes.forms.weaves import WEAVES
 from dtensor.passes.ops.attributes import splat_of
+from dtensor.passes.ops.patterns import reverses, turned
 from dtensor.passes.ops.rows import Ties
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Operations, copy_to, read_by
@@ -166,9 +167,8 @@ def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[i
         value = op.results[scan.inputs.index(each.inputs[0])]
         root: Value = each.root.results[0]
         if is_reverse:
-            for use in list(root.uses):
-                user = use.owner.operation
-                if is_turn(user, scan.dim):
+            for user in users(root):
+                if reverses(user, [scan.dim]):
                     replace_op(user, [value])
             if is_read(root):
                 value = Builder(each.root, made).reversed(value, scan.dim)

@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, replace_op, terminator
+from dtensor.dialect.mlir import (
+    Value,
+    block_of,
+    ir,
+    is_read,
+    made_by,
+    maker_of,
+    replace_op,
+    terminator,
+)
 from dtensor.passes.builder import Trail
 from dtensor.passes.forms.scalars import Scalars
-from dtensor.passes.ops.attributes import integers, shape_of, splat_of
+from dtensor.passes.ops.attributes import integers, shape_of, splat_of, spread_dims
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
@@ -133,20 +142,22 @@ class _Bisection:
             seen[value] = self._is_read(value, seen)
         return seen[value]
 
+    def _is_fixed(self, value: Value) -> bool:
+        return value in self.fixed or block_of(value) != self.loop.regions[1].blocks[0]
+
     def _is_read(self, value: Value, seen: dict[Value, bool]) -> bool:
         shape = shape_of(self.middle)
         if splat_of(value) is not None:
             return True
-        if value in self.fixed or not self._is_inside(value):
+        if self._is_fixed(value):
             if shape_of(value) == shape and value not in self.queries:
                 self.queries.append(value)
             return shape_of(value) == shape
         table = _looked_up(value, self.middle)
         if table is not None and shape_of(value) == shape:
-            is_fixed = table in self.fixed or not self._is_inside(table)
             is_first = self.table is None or self.table == table
             self.table = table
-            return is_fixed and is_first
+            return self._is_fixed(table) and is_first
         maker = maker_of(value)
         return (
             maker is not None
@@ -154,11 +165,6 @@ class _Bisection:
             and shape_of(value) == shape
             and all(self._reads(operand, seen) for operand in maker.operands)
         )
-
-    def _is_inside(self, value: Value) -> bool:
-        owner = value.owner
-        block = owner if isinstance(owner, ir.Block) else owner.operation.block
-        return bool(block == self.loop.regions[1].blocks[0])
 
 
 def _looked_up(value: Value, middle: Value) -> Value | None:
@@ -178,6 +184,6 @@ def _looked_up(value: Value, middle: Value) -> Value | None:
     if _made_by(indices, "broadcast_in_dim") == [middle]:
         spread = maker_of(indices)
         assert spread is not None
-        in_order = integers(spread.attributes["broadcast_dimensions"]) == list(range(len(shape)))
+        in_order = spread_dims(spread) == list(range(len(shape)))
         return operands[0] if in_order else None
     return operands[0] if _made_by(indices, "reshape") == [middle] else None

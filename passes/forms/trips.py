@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo, terminator
+from dtensor.dialect.mlir import Value, block_of, ir, maker_of, terminator
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers, of_each_trip
+from dtensor.passes.ops.scatter import overwrites
 from dtensor.passes.program import counted, never_changed_in, trip_count
 
 _READ: Final = "stablehlo.dynamic_slice"
@@ -48,8 +50,8 @@ class Trips:
         given: what the body returns.
         fixed: which carried values it never changes.
         counters: by number of a carried value that counts, its start and its step.
-        writes: by number of a carried array that is only written, where it is.
-        reads: what reads arrays that never change.
+        writes: by number of a carried array that is only written, the operation that does.
+        reads: the operations that read arrays that never change.
         carried: the numbers of all other carried values.
         is_reverse: whether the last element is the first that is read and written.
     """
@@ -120,7 +122,7 @@ class Trips:
                 self._note(op.results[0], numbers)
 
     def _number(self, value: Value) -> Numbers | None:
-        if value not in self._numbers and self._is_outside(value):
+        if value not in self._numbers and block_of(value) != self.body:
             self._read_known(value, value)
         return self._numbers.get(value)
 
@@ -137,19 +139,15 @@ class Trips:
         elif kind == "bool":
             self._numbers[value] = numbers.astype(bool)
 
-    def _is_outside(self, value: Value) -> bool:
-        """Whether a value that the body reads is computed before the loop."""
-        owner = value.owner
-        block = owner if isinstance(owner, ir.Block) else owner.operation.block
-        return bool(block != self.body)
-
     def _direction(self, site: Site) -> int:
         """1 where the numbers count up, -1 where they count down."""
         first = 2 if site.op.name == _UPDATE else 1
         index = site.op.operands[first + (0 if site.op.name == _SCATTER else site.dim)]
         return 1 if self._number(index)[0] == 0 else -1  # type: ignore[index]
 
-    def _walked(self, sizes: Sequence[int], kept: Sequence[int], starts: Sequence[Value]) -> Any:
+    def _walked(
+        self, sizes: Sequence[int], kept: Sequence[int], starts: Sequence[Value]
+    ) -> int | None:
         """The one dimension that is walked an element at a time, the others whole; or None."""
         cut = [d for d, size in enumerate(sizes) if kept[d] != size]
         if len(cut) != 1 or kept[cut[0]] != 1 or sizes[cut[0]] != self.count:
@@ -168,13 +166,12 @@ class Trips:
         if op.name != _READ:
             return None
         array: Value = op.operands[0]
-        is_fixed = self._is_outside(array) or (
+        is_fixed = block_of(array) != self.body or (
             isinstance(array.owner, ir.Block) and ir.BlockArgument(array).arg_number in self.fixed
         )
         if not is_fixed:
             return None
-        found: int | None = self._walked(shape_of(array), shape_of(op.results[0]), op.operands[1:])
-        return found
+        return self._walked(shape_of(array), shape_of(op.results[0]), op.operands[1:])
 
     def _write(self, k: int) -> Site | None:
         """Where an array is written that the body does not read."""
@@ -189,22 +186,21 @@ class Trips:
             dim = self._walked(sizes, shape_of(op.operands[1]), op.operands[2:])
             return None if dim is None else Site(op, dim)
         if op.name == _SCATTER and self._puts_row(op, sizes):
-            return Site(op, _numbers_of(op).inserted_window_dims[0])
+            return Site(op, IndexNumbers.of(op).gone[0])
         return None
 
     def _puts_row(self, op: ir.Operation, sizes: Sequence[int]) -> bool:
         """Whether a scatter writes an element of one dimension, and all of the others."""
         if len(op.operands) != 3 or shape_of(op.operands[1]) != [1]:
             return False
-        numbers, body = _numbers_of(op), op.regions[0].blocks[0]
-        inserted, rank = list(numbers.inserted_window_dims), len(sizes)
+        numbers, gone = IndexNumbers.of(op), IndexNumbers.of(op).gone
         return (
-            len(inserted) == 1
-            and sizes[inserted[0]] == self.count
-            and inserted == list(numbers.scattered_dims_to_operand_dims)
-            and list(numbers.update_window_dims) == list(range(rank - 1))
-            and shape_of(op.operands[2]) == [n for d, n in enumerate(sizes) if d != inserted[0]]
-            and list(terminator(body).operands) == [body.arguments[1]]
+            len(gone) == 1
+            and sizes[gone[0]] == self.count
+            and numbers.named == gone
+            and numbers.windows == list(range(len(sizes) - 1))
+            and shape_of(op.operands[2]) == [n for d, n in enumerate(sizes) if d != gone[0]]
+            and overwrites(op.regions[0], 1)
             and self._walks(op.operands[1])
         )
 
@@ -212,8 +208,3 @@ class Trips:
 def _shape(value: Value) -> list[int] | None:
     """The shape of a tensor; None of anything else."""
     return shape_of(value) if isinstance(value.type, ir.RankedTensorType) else None
-
-
-def _numbers_of(op: ir.Operation) -> Any:
-    """The dimension numbers of a scatter."""
-    return stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])

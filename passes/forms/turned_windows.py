@@ -1,8 +1,8 @@
 """Windows over what was reversed, whose results are reversed again: sums from the end on.
 
 `jnp.cumsum(rewards[::-1])[::-1]` is how returns are computed, and every reversal of a split
-dimension moves all of it. Windows over the array itself give the same, from its other end on. So
-do convolutions, with a kernel that is reversed: `jax.scipy.signal.correlate2d` is written so.
+dimension moves all of it. Windows over the array itself, from its other end on, give the same. So
+does a convolution of it with the kernel reversed: `jax.scipy.signal.correlate2d` is written so.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dtensor.dialect.mlir import (
     made_by,
     maker_of,
     operation_of,
-    stablehlo,
+    reader_of,
     users,
 )
 from dtensor.passes.builder import Builder, matrix_attr
-from dtensor.passes.ops.attributes import integers, shape_of, splat_of
+from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import commutes
 from dtensor.passes.ops.elementwise import is_scalar_work
+from dtensor.passes.ops.patterns import adds_ones, is_alike_but_for_ones, reverses, without_ones
 from dtensor.passes.program import copy_to
 
 _REVERSE, _STRIDES = "stablehlo.reverse", "window_strides"
-_MOVES = ("stablehlo.reshape", "stablehlo.broadcast_in_dim")
 _MOST = 16  # operations in between
 
 
@@ -36,11 +36,11 @@ def replaced_windows(windows: ir.Operation) -> list[ir.Operation]:
 
     Which of two elements comes first must not matter, for windows are walked backwards.
     """
-    turns = [use.owner.operation for use in windows.results[0].uses]
+    turns = users(windows.results[0])
     if not turns or turns[0].name != _REVERSE or len(windows.results) != 1:
         return []
     dims, named = integers(turns[0].attributes["dimensions"]), windows.attributes
-    if not all(_turns(user, dims) and user.block == windows.block for user in turns):
+    if not all(reverses(user, dims) and user.block == windows.block for user in turns):
         return []
     if any("." in name for name in named) or not commutes(windows.regions[0], 1):
         return []
@@ -60,7 +60,7 @@ def replaced_windows(windows: ir.Operation) -> list[ir.Operation]:
         user.results[0].replace_all_uses_with(made.results[0])
         user.erase()
     new = [*[operation_of(known[op.results[0]]) for op in works], made]
-    sources = [operation_of(value) for value in known if _turns(operation_of(value), dims)]
+    sources = [operation_of(value) for value in known if reverses(operation_of(value), dims)]
     for op in (windows, *reversed(works), *sources):
         if not is_read(op.results[0]):
             op.erase()
@@ -74,11 +74,10 @@ def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
     """
     given, kernel = convolution.operands
     value, last, between = given, convolution.results[0], [convolution]
-    while (maker := maker_of(value)) is not None and maker.name in _MOVES and _has_units(maker):
-        value = maker.operands[0]
-        between.append(maker)
-    while len(readers := users(last)) == 1 and _has_units(readers[0]):
-        last = readers[0].results[0]
+    value, moves = without_ones(value)
+    between += moves
+    while (reader := reader_of(last)) is not None and _has_units(reader):
+        last = reader.results[0]
     first, turns = made_by(_REVERSE, value), users(last)
     if first is None or not turns or any(turn.name != _REVERSE for turn in turns):
         return []
@@ -88,11 +87,11 @@ def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
         _placed(value, given, integers(first.attributes["dimensions"])),
         _placed(last, convolution.results[0], dims),
     )
-    if not turned or not all(_turns(turn, dims) for turn in turns):
+    if not turned or not all(reverses(turn, dims) for turn in turns):
         return []
     made: list[ir.Operation] = []
     make = Builder(convolution, made)
-    numbers = _numbers_of(convolution)
+    numbers = convolution_numbers(convolution)
     for i in turned:
         kernel = make.reversed(kernel, numbers.kernel_spatial_dimensions[i])
     straight = make.reshape(first.operands[0], shape_of(given))
@@ -117,14 +116,14 @@ def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
 def _turned_windows(
     convolution: ir.Operation, before: set[int] | None, after: set[int] | None
 ) -> list[int]:
-    """Which windows walk backwards if these dimensions are not reversed; none if it is not so.
+    """Which windows must walk backwards if these dimensions are not reversed; none if it cannot be.
 
     Args:
         convolution: the convolution.
         before: the dimensions of its operand that are reversed.
         after: the dimensions of its result that are.
     """
-    numbers, found = _numbers_of(convolution), []
+    numbers, found = convolution_numbers(convolution), []
     if before is None or after is None:
         return []
     sizes, counts = shape_of(convolution.operands[0]), shape_of(convolution.results[0])
@@ -149,20 +148,11 @@ def _turned_windows(
     return [] if before or after else found
 
 
-def _numbers_of(convolution: ir.Operation) -> stablehlo.ConvDimensionNumbers:
-    return stablehlo.ConvDimensionNumbers(convolution.attributes["dimension_numbers"])
-
-
 def _has_units(op: ir.Operation) -> bool:
     """Whether an operation gives what it is given, with dimensions of one element more or less."""
-    if op.name not in (*_MOVES, "stablehlo.reduce") or len(op.results) != 1:
-        return False
-    shapes = [shape_of(value) for value in (op.operands[0], op.results[0])]
-    if [n for n in shapes[0] if n != 1] != [n for n in shapes[1] if n != 1]:
-        return False
-    name = "broadcast_dimensions"
-    dims = integers(op.attributes[name]) if name in op.attributes else []
-    return dims == sorted(dims)
+    if op.name != "stablehlo.reduce" or len(op.results) != 1:
+        return adds_ones(op)
+    return is_alike_but_for_ones(op.operands[0], op.results[0])
 
 
 def _placed(value: Value, other: Value, dims: Sequence[int]) -> set[int] | None:
@@ -190,7 +180,7 @@ def _is_turned(
         return True
     if op is None or len(works) > _MOST:
         return False
-    if _turns(op, dims):
+    if reverses(op, dims):
         known[value] = op.operands[0]
         return True
     if not is_scalar_work(op) or len(op.results) != 1:
@@ -200,8 +190,3 @@ def _is_turned(
     if op not in works:
         works.append(op)
     return True
-
-
-def _turns(op: ir.Operation, dims: list[int]) -> bool:
-    """Whether an operation reverses these dimensions, and no others."""
-    return op.name == _REVERSE and sorted(integers(op.attributes["dimensions"])) == sorted(dims)

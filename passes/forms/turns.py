@@ -1,4 +1,4 @@
-"""A trip of all blocks that a loop is cut into: each does one of its own, side by side."""
+"""One trip of every block that a loop is cut into, side by side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Turns:
     Attributes:
         trips: the loop.
         blocks: how many blocks.
-        size: how many trips each has; there are no more than that before the end.
+        size: how many trips each has; the last block may end earlier.
     """
 
     trips: Trips
@@ -70,7 +70,7 @@ class Turns:
     def kept(
         self, make: Builder, number: Value, before: Sequence[Value], after: Sequence[Value]
     ) -> list[Value]:
-        """What is carried on: trips beyond the end of the arrays change nothing."""
+        """The carried values after a trip: trips beyond the end of the arrays change nothing."""
         if self.size * self.blocks == self.trips.count:
             return list(after)
         index = self._index(make, number)
@@ -86,7 +86,7 @@ class Turns:
         return make.binary("add", first, make.broadcast(self.place(make, number), (self.blocks,)))
 
     def _counted(self, make: Builder, number: Value, k: int) -> Value:
-        """What a counter of the loop says in a trip, of each block."""
+        """The value of a counter of the loop in a trip, of each block."""
         start, step = self.trips.counters[k]
         index = self._index(make, number)
         if self.trips.is_reverse:

@@ -1,7 +1,7 @@
 """Which dimensions of some indices the dimensions of what is computed with them walk.
 
-Of a value that has an element for each index, several perhaps, an operation may give one that has
-them at other places, joined with other dimensions by a reshape, say.
+A value may have an element for each index, or several. An operation on it may give a value that has
+them along other dimensions, which a reshape has joined with others, say.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dtensor.passes.ops.attributes import (
     pad_numbers,
     shape_of,
     slice_numbers,
+    spread_dims,
 )
 from dtensor.passes.ops.elementwise import is_scalar_work
 
@@ -64,9 +65,7 @@ def moved_walks(op: ir.Operation, known: dict[Value, Walks]) -> Walks | None:
             return _reshaped(first, result)
         case "stablehlo.broadcast_in_dim":
             found = plain_walks(op.results[0])
-            for d, walked in zip(
-                integers(op.attributes["broadcast_dimensions"]), first, strict=True
-            ):
+            for d, walked in zip(spread_dims(op), first, strict=True):
                 found[d] = walked or found[d]
             return found
         case "stablehlo.slice":

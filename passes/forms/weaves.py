@@ -1,15 +1,10 @@
-"""Rows that are taken apart by slices, and put together in turns by pads and a sum."""
+"""Rows that slices take apart, and that pads and a sum interleave again."""
 
 from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, ir, maker_of
-from dtensor.passes.ops.attributes import (
-    constant_numbers,
-    constant_of,
-    integers,
-    shape_of,
-    splat_number,
-)
+from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.patterns import is_zero
 from dtensor.passes.ops.reduction import Reduction
 
 WEAVES = (Reduction.SUM.op, Reduction.OR.op)
@@ -50,23 +45,3 @@ def sliced_rows(
     if count > 1 and integers(op.attributes["strides"])[dim] != stride:
         return None
     return source
-
-
-def is_turn(op: ir.Operation, dim: int) -> bool:
-    """Whether an operation reverses one dimension, and no other."""
-    return op.name == "stablehlo.reverse" and integers(op.attributes["dimensions"]) == [dim]
-
-
-def turned(value: Value, dim: int) -> Value | None:
-    """What a value is the reverse of, along one dimension."""
-    maker = maker_of(value)
-    return maker.operands[0] if maker is not None and is_turn(maker, dim) else None
-
-
-def is_zero(value: Value) -> bool:
-    """Whether a value is a constant of zeros, complex ones too."""
-    maker = constant_of(value)
-    if maker is None:
-        return False
-    numbers = constant_numbers(maker)
-    return splat_number(value) == 0 if numbers is None else bool((numbers == 0).all())

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir, replace_op
 from dtensor.passes.builder import Builder
-from dtensor.passes.importing.manual import DEVICE_NUMBERS, list_groups
+from dtensor.passes.importing.manual import list_groups
+from dtensor.passes.ops.opdef import BY_DEVICE
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import walk
 
 _PERMUTE = "stablehlo.collective_permute"
@@ -21,7 +23,7 @@ def drop_lonely_collectives(function: ir.Operation, mesh: Mesh) -> None:
     On a mesh of one device, its number is 0. Manual regions in the function are left as they are.
     """
     for op, name, _ in walk(function):
-        if name in DEVICE_NUMBERS and mesh.size == 1:
+        if mesh.size == 1 and opdef(name).varies == BY_DEVICE:
             found: list[Value] = [Builder(op).zeros(op.results[0].type)]
         elif name == _PERMUTE:
             found = _permuted(op, mesh)

@@ -15,6 +15,8 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, forget, ir, replace_op, terminator
 from dtensor.passes.builder import Builder, Trail, matrix_attr
 from dtensor.passes.functions import tensor_shape
+from dtensor.passes.ops.opdef import BY_DEVICE
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BARRIER, CONTROL, dissolve, walk
 
 MANUAL_COMPUTATION = "sdy.manual_computation"
@@ -25,7 +27,6 @@ Axes = tuple[str, ...]
 
 _CONSTRAINT = "sdy.sharding_constraint"
 _BARRIER = "sdy.propagation_barrier"
-DEVICE_NUMBERS = ("stablehlo.partition_id", "stablehlo.replica_id")
 
 
 def import_manual_regions(
@@ -61,7 +62,7 @@ def _clear(op: ir.Operation, name: str, mesh: Mesh, free: Axes) -> None:
     if name not in CONTROL and name != MANUAL_COMPUTATION:
         for inner, inner_name, _ in list(walk(op, combiners=True)):
             _drop(inner, inner_name)  # of single elements
-    if free and name in DEVICE_NUMBERS:
+    if free and opdef(name).varies == BY_DEVICE:
         error(
             op,
             f"{name} tells devices apart over {', '.join(free)}, which this region of "

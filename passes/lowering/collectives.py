@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dtensor.dialect import names
-from dtensor.dialect.attributes import mesh_and_axes
+from dtensor.dialect.attributes import index_attr, mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import integer_attr, matrix_attr
+from dtensor.passes.builder import matrix_attr
 from dtensor.passes.lowering.emitter import Emitter, Over
 from dtensor.passes.lowering.ordered import (
     all_reduce_bits,
@@ -18,14 +18,11 @@ from dtensor.passes.lowering.ordered import (
     reduce_scatter_bits,
     to_keys,
 )
+from dtensor.passes.ops.attributes import integer, integers
 from dtensor.passes.ops.reduction import Reduction
 
 Meshes = dict[str, Mesh]
 Lowering = Callable[[ir.Operation, Emitter, Over], "list[Value]"]
-
-
-def _integer(op: ir.Operation, name: str) -> int:
-    return int(ir.IntegerAttr(op.attributes[name]).value)
 
 
 def _over(op: ir.Operation, meshes: Meshes, name: str) -> Over:
@@ -40,15 +37,13 @@ def _reduction(op: ir.Operation) -> str:
 
 def all_gather(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One all_gather."""
-    attributes = {"all_gather_dim": integer_attr(_integer(op, names.DIM))}
-    types = [result.type for result in op.results]
-    name = "stablehlo.all_gather"
-    return list(emitter.collective(name, op.operands, types, over, attributes).results)
+    dim = integer(op.attributes[names.DIM])
+    return [emitter.all_gather(op.operands[0], dim, op.results[0].type, over)]
 
 
 def all_slice(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """A dynamic_slice that starts at this device's coordinate."""
-    dim, shape = _integer(op, names.DIM), emitter.shape_of(op.results[0])
+    dim, shape = integer(op.attributes[names.DIM]), emitter.shape_of(op.results[0])
     start = emitter.coordinate(over)
     if shape[dim] != 1:
         start = emitter.binary("multiply", start, emitter.number(shape[dim]))
@@ -65,13 +60,9 @@ def all_reduce(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
 
     def reduce(values: Sequence[Value]) -> list[Value]:
         together = [values] if emitter.is_variadic else [[value] for value in values]
-        return [
-            result
-            for each in together
-            for result in emitter.collective(
-                name, each, [value.type for value in each], over, {}, kind
-            ).results
-        ]
+        typed = [(each, [value.type for value in each]) for each in together]
+        made = [emitter.collective(name, each, types, over, {}, kind) for each, types in typed]
+        return [result for each in made for result in each]
 
     if is_ordered(kind, element):
         keys = reduce([to_keys(value, kind, emitter) for value in op.operands])
@@ -82,7 +73,7 @@ def all_reduce(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
 
 def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One reduce_scatter."""
-    dim, kind = _integer(op, names.DIM), _reduction(op)
+    dim, kind = integer(op.attributes[names.DIM]), _reduction(op)
     value, type_ = op.operands[0], op.results[0].type
     shape, element = emitter.read_type(type_)
     if not Reduction.named(kind).crosses_devices(element):
@@ -90,11 +81,9 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value
 
     def scatter(value: Value) -> Value:
         types = [emitter.tensor_type(shape, emitter.element_of(value))]
-        attributes = {"scatter_dimension": integer_attr(dim)}
+        attributes = {"scatter_dimension": index_attr(dim)}
         name = "stablehlo.reduce_scatter"
-        made: Value
-        (made,) = emitter.collective(name, [value], types, over, attributes, kind).results
-        return made
+        return emitter.collective(name, [value], types, over, attributes, kind)[0]
 
     if is_ordered(kind, element):
         return [from_keys(scatter(to_keys(value, kind, emitter)), type_, emitter)]
@@ -103,14 +92,8 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value
 
 def all_to_all(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One all_to_all."""
-    attributes = {
-        "split_dimension": integer_attr(_integer(op, names.SPLIT_DIM)),
-        "concat_dimension": integer_attr(_integer(op, names.CONCAT_DIM)),
-        "split_count": integer_attr(over.parts),
-    }
-    types = [op.results[0].type]
-    name = "stablehlo.all_to_all"
-    return list(emitter.collective(name, op.operands, types, over, attributes).results)
+    dims = integer(op.attributes[names.SPLIT_DIM]), integer(op.attributes[names.CONCAT_DIM])
+    return [emitter.all_to_all(op.operands[0], dims, op.results[0].type, over)]
 
 
 def collective_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[Value]:
@@ -165,8 +148,8 @@ def halo_exchange(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]
 
     A device that no pair names as a target receives zeros: the edges of the tensor.
     """
-    dim, value = _integer(op, names.DIM), op.operands[0]
-    low, high = _integer(op, names.LOW), _integer(op, names.HIGH)
+    dim, value = integer(op.attributes[names.DIM]), op.operands[0]
+    low, high = integer(op.attributes[names.LOW]), integer(op.attributes[names.HIGH])
     size = emitter.shape_of(value)[dim]
     pieces = [value]
     if low:
@@ -190,7 +173,7 @@ def _neighbours(over: Over, hop: int) -> list[tuple[int, int]]:
 
 def shard_permute(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """One collective_permute; a device that no pair names as a target receives zeros."""
-    sources = list(ir.DenseI64ArrayAttr(op.attributes[names.SOURCES]))
+    sources = integers(op.attributes[names.SOURCES])
     pairs = [
         (group[source], group[k])
         for group in over.mesh.groups(over.axes)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.attributes import index_attr
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder, Trail, matrix_attr
 from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.program import BARRIER
+
+ALL_TO_ALL = "stablehlo.all_to_all"
 
 
 class Over(NamedTuple):
@@ -22,7 +25,7 @@ class Over(NamedTuple):
     @property
     def parts(self) -> int:
         """How many devices they tell apart."""
-        return math.prod(axis.size for axis in self.axes)
+        return devices_along(self.axes)
 
 
 class Emitter(Builder):
@@ -76,26 +79,39 @@ class Emitter(Builder):
         over: Over,
         attributes: dict[str, ir.Attribute],
         reduction: str = "",
-    ) -> ir.Operation:
-        """The StableHLO collective `name` over some axes, with a reduction body if it needs one."""
+    ) -> list[Value]:
+        """The results of a StableHLO collective; of one that reduces, with a body that does so."""
         attributes = {
             **attributes,
             "replica_groups": self.groups(over),
             "channel_handle": self.channel(),
         }
-        if name == "stablehlo.all_to_all":
-            # XLA's CPU code cuts the operand, and fails where it gives the parts two memory orders.
-            types = [operand.type for operand in operands]
-            operands = self.create("stablehlo.optimization_barrier", operands, types, {}).results
-        else:
+        if name != ALL_TO_ALL:
             attributes["use_global_device_ids"] = self._unit
-        if not reduction:
-            return self.create(name, operands, results, attributes)
-        op = self.create(name, operands, results, attributes, regions=1)
-        element = self.element_of(operands[0])
-        combiner = Reduction.named(reduction).on(element).op
-        self.reduction_body(op, combiner, self.tensor_type((), element))
-        return op
+        op = self.create(name, operands, results, attributes, regions=1 if reduction else 0)
+        if reduction:
+            element = self.element_of(operands[0])
+            combiner = Reduction.named(reduction).on(element).op
+            self.reduction_body(op, combiner, self.tensor_type((), element))
+        return list(op.results)
+
+    def all_gather(self, value: Value, dim: int, type_: ir.Type, over: Over) -> Value:
+        """The shards of a value along some axes, side by side."""
+        attributes = {"all_gather_dim": index_attr(dim)}
+        return self.collective("stablehlo.all_gather", [value], [type_], over, attributes)[0]
+
+    def all_to_all(self, value: Value, dims: tuple[int, int], type_: ir.Type, over: Over) -> Value:
+        """A device's part of all shards: split along the first of `dims`, joined along the second.
+
+        XLA's CPU code cuts the operand, and fails where it gives the parts two memory orders.
+        """
+        attributes = {
+            "split_dimension": index_attr(dims[0]),
+            "concat_dimension": index_attr(dims[1]),
+            "split_count": index_attr(over.parts),
+        }
+        value = self.value(BARRIER, [value], value.type)
+        return self.collective(ALL_TO_ALL, [value], [type_], over, attributes)[0]
 
     # Coordinates.
 

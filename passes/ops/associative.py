@@ -43,8 +43,8 @@ def scan_rule(op: OpInfo) -> OpRule:
                 continue
             if group not in factors:
                 factors[group] = builder.factor(size, kind=FactorKind.SCAN if d == dim else None)
-            builder.operand(k, d, factors[group])
-            builder.result(k, d, factors[group])
+            builder.carry(k, d, factors[group])
+            builder.carry(~k, d, factors[group])
     return builder.build()
 
 
@@ -128,15 +128,14 @@ class _Tree:
     def _woven(self, even: Value, odd: Value, size: int) -> Value:
         """One element of each after the other, `size` together."""
         ctx = self.ctx
-        element = ctx.element_of(even)
-        zero = ctx.zeros(ctx.tensor_type((), element))
+        zero = ctx.zero_of(even)
         one = [int(d == self.dim) for d in range(len(ctx.shape_of(even)))]
         none = [0] * len(one)
         gaps = [
             ctx.pad(even, zero, none, none if size % 2 else one, one),
             ctx.pad(odd, zero, one, one if size % 2 else none, one),
         ]
-        return ctx.binary("or" if element == "i1" else "add", *gaps)
+        return ctx.binary("or" if ctx.element_of(even) == "i1" else "add", *gaps)
 
     def _size(self, values: Values) -> int:
         return self.ctx.shape_of(values[0])[self.dim]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS, SIZE
 from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.rule import element_bytes
 
 CONSTANT = "stablehlo.constant"
 SLICE_NUMBERS = ("start_indices", "limit_indices", "strides")
@@ -23,6 +26,16 @@ def shape_of(value: Value) -> list[int]:
 def element_of(value: Value) -> str:
     """The element type of a value, as written."""
     return str(ir.RankedTensorType(value.type).element_type)
+
+
+def itemsize(value: Value) -> float:
+    """Bytes of one element of a value."""
+    return element_bytes(element_of(value))
+
+
+def size_bytes(value: Value) -> float:
+    """Bytes of a value."""
+    return math.prod(shape_of(value)) * itemsize(value)
 
 
 def constant_of(value: Value) -> ir.Operation | None:
@@ -168,6 +181,11 @@ def pad_numbers(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:
     return lows, highs, gaps
 
 
+def spread_dims(op: ir.Operation) -> list[int]:
+    """Which dimension of its result each dimension of a broadcast's operand becomes."""
+    return integers(op.attributes["broadcast_dimensions"])
+
+
 def dot_sides(op: ir.Operation) -> list[tuple[list[int], list[int]]]:
     """Of each operand of a product the dimensions that the result keeps of both, and those summed.
 
@@ -180,6 +198,22 @@ def dot_sides(op: ir.Operation) -> list[tuple[list[int], list[int]]]:
     ]
 
 
+def dot_pairs(op: ir.Operation) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The same in pairs, a dimension of each operand: those that the result keeps, those summed."""
+    batching, summed = zip(*dot_sides(op), strict=True)
+    return [*zip(*batching, strict=True)], [*zip(*summed, strict=True)]
+
+
 def integer(attribute: ir.Attribute) -> int:
     """The number of `n : i64`."""
     return int(ir.IntegerAttr(attribute).value)
+
+
+def direction_of(compare: ir.Operation) -> str:
+    """EQ, NE, LT, LE, GT or GE."""
+    return str(compare.attributes["comparison_direction"]).removesuffix(">").split()[-1]
+
+
+def convolution_numbers(op: ir.Operation) -> stablehlo.ConvDimensionNumbers:
+    """Which dimensions of a convolution's operands and result are spatial, and which not."""
+    return stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])

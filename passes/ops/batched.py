@@ -6,11 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.ends import read_padding
 from dtensor.dialect.mlir import Value, ir, stablehlo, terminator
 from dtensor.dialect.names import DOT_NUMBERS
-from dtensor.passes.builder import Builder, Shape, integer_attr, integers_attr, matrix_attr
-from dtensor.passes.ops.attributes import dot_sides, integer, integers, pad_numbers, slice_numbers
+from dtensor.passes.builder import Builder, Shape, integers_attr, matrix_attr
+from dtensor.passes.ops.attributes import (
+    dot_sides,
+    integer,
+    integers,
+    pad_numbers,
+    slice_numbers,
+    spread_dims,
+)
 from dtensor.passes.ops.custom_calls import widened_call
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
@@ -119,7 +127,7 @@ class Batched:
         shapes = [self.make.shape_of(result) for result in op.results]
         if is_scalar_work(op) or op.name == "stablehlo.optimization_barrier":
             given = [self.all(v, None if len(shapes) > 1 else shapes[0]) for v in op.operands]
-            return list(copied(self.make, op, given, [(self.count, *s) for s in shapes]).results)
+            return list(_wider(self, op, given).results)
         rule = _RULES.get(op.name)
         return None if rule is None else rule(self, op, shapes[0])
 
@@ -136,7 +144,7 @@ def copied(
     if shapes is not None:
         elements = map(make.element_of, op.results)
         types = [make.tensor_type(*pair) for pair in zip(shapes, elements, strict=True)]
-    own = {name: op.attributes[name] for name in op.attributes}
+    own = dict(op.attributes)
     new = make.create(op.name, operands, types, own | dict(attributes or {}), len(op.regions))
     if len(op.regions):
         copy = op.clone(ip=ir.InsertionPoint(new)).operation
@@ -147,7 +155,7 @@ def copied(
 
 
 def _spread(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
-    dims = [0, *(d + 1 for d in integers(op.attributes["broadcast_dimensions"]))]
+    dims = [0, *(d + 1 for d in spread_dims(op))]
     return [to.make.broadcast(to.all(op.operands[0]), (to.count, *shape), dims)]
 
 
@@ -195,14 +203,18 @@ def _pad(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
 
 
 def _along(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
-    """A reverse, or a reduce: all but the init values, which are half of its operands."""
+    """A reverse or a reduce."""
+    dims = integers_attr([d + 1 for d in integers(op.attributes["dimensions"])])
+    return _started(to, op, {"dimensions": dims})
+
+
+def _started(to: Batched, op: ir.Operation, said: _Said) -> list[Value] | None:
+    """The op on an operand for each result, and on init values, the same in all blocks."""
     values, count = list(op.operands), len(op.results)
     if any(value in to.many for value in values[count:]):
         return None
     given = [*map(to.all, values[:count]), *map(to.one, values[count:])]
-    dims = integers_attr([d + 1 for d in integers(op.attributes["dimensions"])])
-    shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
-    return list(copied(to.make, op, given, shapes, {"dimensions": dims}).results)
+    return list(_wider(to, op, given, said).results)
 
 
 def _dot(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
@@ -231,14 +243,21 @@ def _as_it_stands(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
     return _widened(to, op, {})
 
 
-def _widened(to: Batched, op: ir.Operation, said: Mapping[str, ir.Attribute]) -> list[Value]:
+def _widened(to: Batched, op: ir.Operation, said: _Said) -> list[Value]:
     """The op on all operands, with one more dimension, ahead of the others."""
+    return list(_wider(to, op, [*map(to.all, op.operands)], said).results)
+
+
+def _wider(
+    to: Batched, op: ir.Operation, given: Sequence[Value], said: _Said | None = None
+) -> ir.Operation:
+    """The op on other operands, whose results have one more dimension, ahead of the others."""
     shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
-    return list(copied(to.make, op, [*map(to.all, op.operands)], shapes, said).results)
+    return copied(to.make, op, given, shapes, said)
 
 
 def _sorted(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
-    return _widened(to, op, {"dimension": integer_attr(integer(op.attributes["dimension"]) + 1)})
+    return _widened(to, op, {"dimension": index_attr(integer(op.attributes["dimension"]) + 1)})
 
 
 def _updated(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
@@ -250,19 +269,13 @@ def _updated(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
 
 
 def _windows(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
-    """A reduce_window: all but the init values, which are half of its operands."""
-    values, count = list(op.operands), len(op.results)
-    if any(value in to.many for value in values[count:]):
-        return None
     said: dict[str, ir.Attribute] = {}
     for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations"):
         if name in op.attributes:
             said[name] = integers_attr([1, *integers(op.attributes[name])])
     if "padding" in op.attributes:
         said["padding"] = matrix_attr([(0, 0), *read_padding(op, len(shape))])
-    given = [*map(to.all, values[:count]), *map(to.one, values[count:])]
-    shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
-    return list(copied(to.make, op, given, shapes, said).results)
+    return _started(to, op, said)
 
 
 def _gathered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
@@ -271,17 +284,15 @@ def _gathered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
     sizes = integers(op.attributes["slice_sizes"])
     is_many = operand in to.many
     given = [to.all(operand) if is_many else to.one(operand), to.all(indices)]
-    copy = copied(to.make, op, given, [(to.count, *shape)])
+    copy = _wider(to, op, given)
     numbers.widened(is_many).write(copy)
     copy.attributes["slice_sizes"] = integers_attr([1, *sizes] if is_many else sizes)
     return list(copy.results)
 
 
 def _scattered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
-    numbers = IndexNumbers.of(op)
-    shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
-    copy = copied(to.make, op, [*map(to.all, op.operands)], shapes)
-    numbers.widened(True).write(copy)
+    copy = _wider(to, op, [*map(to.all, op.operands)])
+    IndexNumbers.of(op).widened(True).write(copy)
     return list(copy.results)
 
 
@@ -290,6 +301,7 @@ def _called(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
     return None if said is None else _widened(to, op, said)
 
 
+_Said = Mapping[str, ir.Attribute]
 _Rule = Callable[[Batched, ir.Operation, Shape], "Sequence[Value] | None"]
 
 _RULES: Final[dict[str, _Rule]] = {

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.ops.attributes import CONSTANT, element_of, splat_number
+from dtensor.passes.ops.attributes import CONSTANT, direction_of, element_of, splat_number
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.program import RETURNS
@@ -115,7 +115,7 @@ def _value(op: ir.Operation, values: list[int], k: int) -> int:
         return found % _PRIME
     said = [str(op.attributes[each]) for each in op.attributes]
     if name == "compare":
-        name = str(op.attributes["comparison_direction"]).removesuffix(">").split()[-1]
+        name = direction_of(op)
         said = []
         if name in _TURNED:
             name, values = _TURNED[name], values[::-1]

@@ -90,7 +90,7 @@ def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> lis
         if op.name == "stablehlo.return":
             break
         element = make.element_of(op.results[0])
-        attributes = {name: op.attributes[name] for name in op.attributes}
+        attributes = dict(op.attributes)
         if op.name == "stablehlo.constant":
             scalar = make.value(op.name, [], make.tensor_type((), element), attributes)
             known[op.results[0]] = make.broadcast(scalar, shape)

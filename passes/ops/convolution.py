@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.ends import read_ends, read_folds
 from dtensor.dialect.mlir import Value, ir, stablehlo
-from dtensor.passes.builder import integer_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import longer_windows, padding
 from dtensor.passes.ops.accuracy import all_of, summed
-from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.attributes import convolution_numbers, integer
 from dtensor.passes.ops.contraction import known_finite, products_flops
 from dtensor.passes.ops.elements import keeps_sums
 from dtensor.passes.ops.halo import (
@@ -33,7 +33,7 @@ from dtensor.passes.ops.xla_convolutions import REVERSED, settle
 
 def convolution_flops(op: OpInfo) -> float:
     """2 per element of the result, of its window, and of the features of its group."""
-    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    numbers = convolution_numbers(op.operation)
     kernel = op.operand_shapes[1]
     outputs = max(kernel[numbers.kernel_output_feature_dimension], 1)
     return products_flops(op, math.prod(kernel) / outputs)
@@ -50,7 +50,7 @@ def convolution_rule(op: OpInfo) -> OpRule:
     With groups, `c` and `o` fall into one block per group, and the groups can be split.
     It is linear in each side, if the other is finite.
     """
-    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    numbers = convolution_numbers(op.operation)
     by_feature = group_count(op.operation, "feature_group_count")
     by_batch = group_count(op.operation, "batch_group_count")
     builder = RuleBuilder(op)
@@ -126,7 +126,7 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
 
 def _overlapping(placed: Placed) -> list[WindowDim]:
     op = placed.op
-    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    numbers = convolution_numbers(op.operation)
     shape = op.operand_shapes[0]
     return [dim for dim in _windows(op, numbers) if not dim.window.tiles(shape[dim.operand])]
 
@@ -139,7 +139,7 @@ def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     for name, grouped in _grouped(op.operation):
         split = op.operand_layouts[0].dims[grouped].split
         _scale_groups(op.operation, name, 1, split)
-    numbers = stablehlo.ConvDimensionNumbers(op.operation.attributes["dimension_numbers"])
+    numbers = convolution_numbers(op.operation)
     spatial = numbers.output_spatial_dimensions
     whole = ended_results(op, placed, dims, spared_shape(placed, dims, spatial))
     if whole is not None:
@@ -150,7 +150,7 @@ def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
 
 def _grouped(operation: ir.Operation) -> Iterator[tuple[str, int]]:
     """The attributes that count groups, and the dimension of operand 0 that falls into them."""
-    numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
+    numbers = convolution_numbers(operation)
     yield "feature_group_count", numbers.input_feature_dimension
     yield "batch_group_count", numbers.input_batch_dimension
 
@@ -159,7 +159,7 @@ def _scale_groups(operation: ir.Operation, name: str, times: int, over: int) -> 
     """Write a number of groups in proportion to the dimension that falls into them."""
     groups = group_count(operation, name)
     if groups > 1 and times != over:
-        operation.attributes[name] = integer_attr(groups * times // over)
+        operation.attributes[name] = index_attr(groups * times // over)
 
 
 def convolution_ties(op: OpInfo) -> list[padding.Tie]:
@@ -167,7 +167,7 @@ def convolution_ties(op: OpInfo) -> list[padding.Tie]:
 
     A group more of several features on one side makes that side longer by them.
     """
-    numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+    numbers = convolution_numbers(op.operation)
     ties: list[padding.Tie] = []
     for dim in _windows(op, numbers):
         if longer_windows.is_one_to_one(dim.window):
@@ -203,7 +203,7 @@ def convolution_ties(op: OpInfo) -> list[padding.Tie]:
 def lengthen_convolution(op: padding.Grown) -> None:
     """As many windows as the result has elements, and as many groups as features or batches."""
     info = op.info
-    numbers = stablehlo.ConvDimensionNumbers(info.attribute("dimension_numbers"))
+    numbers = convolution_numbers(info.operation)
     true, now = ([info.operand_shapes[1], info.result_shapes[0]], [op.operands[1], op.results[0]])
     places = list(
         zip(numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from dtensor.dialect.callbacks import target_of
+from dtensor.dialect.callbacks import has_effects, target_of
 from dtensor.dialect.mlir import Value, forget, ir, is_read
 from dtensor.dialect.names import DEFINED
 from dtensor.passes.expansion.context import LocalOp
@@ -78,9 +78,7 @@ def _batch_dims(op: OpInfo, target: str) -> int | None:
     """Of how many first dimensions a library takes each matrix by itself; None of other calls."""
     if target in _TOGETHER:
         return len(op.operand_shapes[0]) - _TOGETHER[target]
-    if not target.startswith(_LIBRARIES) or not op.has(_SAID):
-        return None
-    if op.has("has_side_effect") and ir.BoolAttr(op.attribute("has_side_effect")).value:
+    if not target.startswith(_LIBRARIES) or not op.has(_SAID) or has_effects(op.operation):
         return None
     said = ir.DictAttr(op.attribute(_SAID))
     text = ir.StringAttr(said[_BATCH]).value if _BATCH in said else ""

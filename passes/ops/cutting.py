@@ -78,8 +78,8 @@ def _share(builder: RuleBuilder, dim: int, cut: Cut, why_whole: str) -> None:
     elif window is None:
         factor, block = builder.factor(blocks.block), blocks.block
         before, after = (blocks.stride, 1) if cut.is_pad else (1, blocks.stride)
-        builder.operand(0, dim, factor, outer=_count(cut.before * before, block))
-        builder.result(0, dim, factor, outer=_count(cut.after * after, block))
+        builder.carry(0, dim, factor, outer=_count(cut.before * before, block))
+        builder.carry(~0, dim, factor, outer=_count(cut.after * after, block))
 
 
 def concatenate_rule(op: OpInfo) -> OpRule:
@@ -100,8 +100,8 @@ def concatenate_rule(op: OpInfo) -> OpRule:
         factor = builder.factor(block)
         for k, part in enumerate(sizes):
             if part or d != joined:
-                builder.operand(k, d, factor, outer=_count(part, block))
-        builder.result(0, d, factor, outer=_count(size, block))
+                builder.carry(k, d, factor, outer=_count(part, block))
+        builder.carry(~0, d, factor, outer=_count(size, block))
     pass_all(builder, len(op.operand_shapes))
     return replace(builder.build(), other=joins.join_exchange_rule(op))
 

@@ -28,7 +28,7 @@ def element_kind(element: str) -> tuple[str, int]:
     if element == "i1":
         return "bool", 1
     if element.startswith("complex<"):
-        return "complex", element_kind(element[8:-1])[1]
+        return "complex", element_kind(real_element(element))[1]
     if element in _FLOATS:
         return "float", 1 + sum(_FLOATS[element])
     for prefix, kind in (("ui", "unsigned"), ("i", "signed"), ("si", "signed")):
@@ -36,6 +36,11 @@ def element_kind(element: str) -> tuple[str, int]:
         if digits != element and digits.isdigit():
             return kind, int(digits)
     return "other", 0
+
+
+def real_element(element: str) -> str:
+    """The element type of the parts of complex numbers; of others their own."""
+    return element.removeprefix("complex<").removesuffix(">")
 
 
 def float_bits(element: str) -> tuple[int, int]:
@@ -71,12 +76,9 @@ def keeps_sums(before: str, after: str) -> bool:
     integers = ("signed", "unsigned")
     if kind in integers and new_kind in integers:
         return new_bits <= bits
-    if kind == "float" and new_kind == "complex":
-        return holds_floats(before, after[8:-1])
-    if kind == "complex" and new_kind in ("complex", "float"):
-        inner = after[8:-1] if new_kind == "complex" else after
-        return holds_floats(before[8:-1], inner)
-    return kind == "float" and new_kind == "float" and holds_floats(before, after)
+    if kind in ("float", "complex") and new_kind in ("float", "complex"):
+        return holds_floats(real_element(before), real_element(after))
+    return False
 
 
 def keeps_products(before: str, after: str) -> bool:

@@ -89,7 +89,7 @@ _SCALES: Mapping[str, Callable[[Value], bool]] = {
 }
 
 # Sums of their operands, for how exact they are.
-_SUMS = ("stablehlo.add", "stablehlo.subtract")
+SUMS = ("stablehlo.add", "stablehlo.subtract")
 
 CONVERSIONS: Mapping[str, Callable[[str, str], bool]] = {
     "sum": keeps_sums,
@@ -183,7 +183,7 @@ def elementwise_accuracy(op: OpInfo) -> Accuracy:
     """CHLO's functions are long series; all others round once, or a little more."""
     if op.name.startswith("chlo."):
         return series(op)
-    return _of_two_terms(op) if op.name in _SUMS else rounded(op)
+    return _of_two_terms(op) if op.name in SUMS else rounded(op)
 
 
 def _is_exact(operation: ir.Operation, parts: str) -> bool:

@@ -8,11 +8,10 @@ of a shard, and what is behind that may be anything.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.ends import EDGE, REFLECT, WRAP, Ends
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import ExpansionContext
@@ -162,7 +161,7 @@ class _Maker:
         """That of the shard `hop` places further on; of a tensor that goes round, round it."""
         if self._mode != WRAP:
             return from_beside(self._ctx, value, self._axes, hop)
-        count, shards = self._around.last + 1, math.prod(axis.size for axis in self._axes)
+        count, shards = self._around.last + 1, devices_along(self._axes)
         sources = [(k + hop) % count if k < count else -1 for k in range(shards)]
         return permuted(self._ctx, value, self._axes, sources)
 

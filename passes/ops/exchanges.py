@@ -8,11 +8,10 @@ before.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
@@ -121,7 +120,7 @@ def permuted(
 
 def from_beside(ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], hop: int) -> Value:
     """`value` of the shard `hop` places further on along the axes; zeros where there is none."""
-    shards = math.prod(axis.size for axis in axes)
+    shards = devices_along(axes)
     sources = [k + hop if 0 <= k + hop < shards else -1 for k in range(shards)]
     return permuted(ctx, value, axes, sources)
 
@@ -130,7 +129,7 @@ def shifted(
     ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, parts: Sequence[Part]
 ) -> Value:
     """The shard after a shift; elements that no part brings are those of any shard."""
-    shards = math.prod(axis.size for axis in axes)
+    shards = devices_along(axes)
     local = ctx.shape_of(value)[dim]
     pieces: list[Value] = []
     end = 0

@@ -10,11 +10,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value, ir, is_read, operation_of, terminator
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops.attributes import element_of
+from dtensor.passes.ops.attributes import direction_of, element_of
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.keys import bits_of, keys_of
 from dtensor.passes.ops.opdef import Placed, Traffic
@@ -58,7 +58,7 @@ def _written(value: Value, numbers: dict[Value, Any]) -> Any:
         maker = operation_of(value)
         name = maker.name.removeprefix("stablehlo.")
         if name == "compare":
-            name = str(maker.attributes["comparison_direction"]).removesuffix(">").split()[-1]
+            name = direction_of(maker)
         numbers[value] = (name, *[_written(operand, numbers) for operand in maker.operands])
     return numbers[value]
 
@@ -66,7 +66,7 @@ def _written(value: Value, numbers: dict[Value, Any]) -> Any:
 def extreme_bytes(placed: Placed, axes: Sequence[AxisRef]) -> tuple[Traffic, ...]:
     """A key and a place for each row; and the value where it is read."""
     op = placed.op
-    devices = math.prod(axis.size for axis in axes)
+    devices = devices_along(axes)
     rows = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
     keys, places = map(element_bytes, (_key(op.result_elements[0]), op.result_elements[1]))
     sizes = [keys, places, *([keys] if is_read(op.operation.results[0]) else [])]

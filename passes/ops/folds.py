@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.ends import EDGE, REFLECT, WRAP, Folds, read_padding
 from dtensor.dialect.mlir import Value, forget
 from dtensor.dialect.names import FOLDS
@@ -96,7 +96,7 @@ def _folded(
             continue
         piece, is_front = ctx.cut(value, dim, start, count), start == 0
         if folds.mode == WRAP:
-            shards = math.prod(axis.size for axis in axes)
+            shards = devices_along(axes)
             sources = [here if k == last - here else -1 for k in range(shards)]
             piece = permuted(ctx, piece, axes, sources)
             place = kept - count if is_front else 0

@@ -16,6 +16,7 @@ from dtensor.passes.cost.model import all_to_all_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.elements import real_element
 from dtensor.passes.ops.exchanges import exchanged
 from dtensor.passes.ops.loops import numbered, take
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
@@ -220,7 +221,7 @@ class _FourSteps:
         # Half a circle either way: a float says the smaller angle more exactly.
         is_more = ctx.compare("GT", parts, ctx.constant_like(size // 2, parts))
         less = ctx.binary("subtract", parts, ctx.constant_like(size, parts))
-        element = self.op.result_element().removeprefix("complex<").removesuffix(">")
+        element = real_element(self.op.result_element())
         parts = ctx.convert(ctx.select(is_more, less, parts), element)
         sign = 1 if steps.kind.between_complex is Kind.IFFT else -1
         angle = ctx.binary("multiply", parts, ctx.constant_like(sign * 2 * math.pi / size, parts))
@@ -289,6 +290,6 @@ class _FourSteps:
         if kind is Kind.RFFT:
             element = self.op.result_element()
         elif kind is Kind.IRFFT:
-            element = element.removeprefix("complex<").removesuffix(">")
+            element = real_element(element)
         type_ = ctx.tensor_type((*shape[:-1], made), element)
         return ctx.value(TRANSFORM, [value], type_, transform_attributes(kind, length))

@@ -96,10 +96,7 @@ def _share(
     element = op.result_elements[0]
     factor = builder.factor(size, Reduction.SUM.on(element) if lacking else None)
     for slot, d in along:
-        if slot >= 0:
-            builder.operand(slot, d, factor)
-        else:
-            builder.result(~slot, d, factor)
+        builder.carry(slot, d, factor)
 
 
 def expand_fused_attention(op: LocalOp) -> None:

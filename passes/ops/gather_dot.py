@@ -18,7 +18,7 @@ from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import summed
-from dtensor.passes.ops.attributes import dot_sides
+from dtensor.passes.ops.attributes import dot_pairs, dot_sides
 from dtensor.passes.ops.contraction import products_flops
 from dtensor.passes.ops.gather import Gathered, gathered_here, lengthen_gather
 from dtensor.passes.ops.indexing import IndexedDims, IndexNumbers, gather_dims, say_whole
@@ -50,13 +50,10 @@ class _Product:
         carriers |= {r: [(0, d)] for d, r in self.dims.full}
         rank = len(self.dims.batching) + len(self.dims.spread) + len(numbers.windows)
         self.carriers = [carriers.get(r, []) for r in range(rank)]
-        left, right = dot_sides(operation)
-        self.batching, self.summed = (
-            list(zip(*pair, strict=True)) for pair in zip(left, right, strict=True)
-        )
-        self.free = [r for r in range(rank) if r not in (*left[0], *left[1])]
-        others = range(len(shapes[_OTHER]))
-        self.own = [d for d in others if d not in (*right[0], *right[1])]
+        self.batching, self.summed = dot_pairs(operation)
+        taken = [{pair[k] for pair in (*self.batching, *self.summed)} for k in (0, 1)]
+        self.free = [r for r in range(rank) if r not in taken[0]]
+        self.own = [d for d in range(len(shapes[_OTHER])) if d not in taken[1]]
 
     def gathered(self, op: LocalOp) -> tuple[list[Dim], tuple[int, ...]]:
         """How `gathered` is cut, and its global shape."""

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.ends import read_padding
-from dtensor.dialect.mlir import Value, forget, stablehlo
+from dtensor.dialect.mlir import Value, forget
 from dtensor.dialect.names import STEPS
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
-from dtensor.passes.ops.attributes import integers
+from dtensor.passes.ops.attributes import convolution_numbers, integers
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.opdef import Placed
 from dtensor.passes.ops.padding import Grown
@@ -73,7 +73,7 @@ def ended_results(
         return None
     said = integers(op.operation.attributes[STEPS])
     forget(op.operation, STEPS)
-    numbers = stablehlo.ConvDimensionNumbers(op.operation.attributes["dimension_numbers"])
+    numbers = convolution_numbers(op.operation)
     ended = []
     for dim in dims:
         true, reading = said[2 * dim.row : 2 * dim.row + 2]

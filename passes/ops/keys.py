@@ -6,7 +6,7 @@ import math
 
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, terminator
 from dtensor.passes.builder import Builder
-from dtensor.passes.ops.attributes import element_of, splat_number
+from dtensor.passes.ops.attributes import direction_of, element_of, splat_number
 from dtensor.passes.ops.elements import element_kind, float_bits
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -21,7 +21,7 @@ def orders(body: ir.Block) -> str | None:
     compare = made_by("stablehlo.compare", terminator(body).operands[0])
     if compare is None or len(body.arguments) != 2:
         return None
-    direction = str(compare.attributes["comparison_direction"])
+    direction = direction_of(compare)
     element = element_of(body.arguments[0])
     kind = element_kind(element)[0]
     sides = list(compare.operands)
@@ -34,8 +34,8 @@ def orders(body: ir.Block) -> str | None:
     is_turned = sides == list(body.arguments)[::-1]
     if not is_turned and sides != list(body.arguments):
         return None
-    is_up = ("LT" in direction) != is_turned
-    return None if "E" in direction.partition(" ")[2] else ("up" if is_up else "down")
+    is_up = (direction == "LT") != is_turned
+    return None if "E" in direction else ("up" if is_up else "down")
 
 
 def _canonical(value: Value) -> Value | None:
@@ -49,7 +49,7 @@ def _canonical(value: Value) -> Value | None:
         is_nan = math.isnan(number)
         if compare is None or not _is_number(fixed, number):
             return None
-        if ("NE" if is_nan else "EQ") not in str(compare.attributes["comparison_direction"]):
+        if direction_of(compare) != ("NE" if is_nan else "EQ"):
             return None
         left, right = compare.operands
         inner = _unchanged(value) if is_nan else value

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.ops.attributes import dot_sides, integer, integers, pad_numbers, shape_of
-from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.patterns import adds
+from dtensor.passes.ops.rule import OpInfo
+from dtensor.passes.ops.table import rule_of
 
 Kept = list[int | None]  # per dimension of a result, that of the operand which it is
 
@@ -19,7 +19,6 @@ def kept_dims(op: ir.Operation, sides: Sequence[int]) -> Kept | None:
 
     None if the operation is no affine map of these operands, which depend on what is carried.
     """
-    own, shape = shape_of(op.operands[sides[0]]), shape_of(op.results[0])
     match op.name.removeprefix("stablehlo."):
         case "add" | "subtract" | "negate":
             is_one = True
@@ -33,52 +32,23 @@ def kept_dims(op: ir.Operation, sides: Sequence[int]) -> Kept | None:
             is_one = op.operands[0].type == op.results[0].type
         case name:
             is_one = name in _MOVES
-    if not is_one or (op.name == "stablehlo.reduce" and not _adds(op)):
+    is_other = op.name == "stablehlo.reduce" and not (len(op.operands) == 2 and adds(op))
+    if not is_one or is_other:
         return None
-    return _kept(op, own, shape, sides[0])
+    return _kept(op, sides[0])
 
 
 _MOVES = ("broadcast_in_dim", "concatenate", "reshape", "reverse", "slice", "transpose")
 
 
-def _kept(op: ir.Operation, own: Sequence[int], shape: Sequence[int], side: int) -> Kept:
-    match op.name.removeprefix("stablehlo."):
-        case "transpose":
-            return [*integers(op.attributes["permutation"])]
-        case "reshape":
-            starts = {(math.prod(own[:d]), size): d for d, size in enumerate(own) if size != 1}
-            return [starts.get((math.prod(shape[:r]), size)) for r, size in enumerate(shape)]
-        case "broadcast_in_dim":
-            places = {r: d for d, r in enumerate(integers(op.attributes["broadcast_dimensions"]))}
-            found = [places.get(r) for r in range(len(shape))]
-            return [
-                d if d is not None and own[d] == shape[r] else None for r, d in enumerate(found)
-            ]
-        case "reduce":
-            gone = integers(op.attributes["dimensions"])
-            return [d for d in range(len(own)) if d not in gone]
-        case "dot_general":
-            return _of_dot(op, len(shape), side)
-    changed = {d for d, size in enumerate(own) if d < len(shape) and size != shape[d]}
-    if op.name == "stablehlo.reverse":
-        changed |= set(integers(op.attributes["dimensions"]))
-    elif op.name == "stablehlo.concatenate":
-        changed.add(integer(op.attributes["dimension"]))
-    elif op.name == "stablehlo.pad":
-        changed |= {d for numbers in pad_numbers(op) for d, n in enumerate(numbers) if n}
-    return [None if d in changed else d for d in range(len(shape))]
-
-
-def _of_dot(op: ir.Operation, rank: int, side: int) -> Kept:
-    batching, contracting = dot_sides(op)[side]
-    taken = {*batching, *contracting}
-    free = [d for d in range(len(shape_of(op.operands[side]))) if d not in taken]
-    others: Kept = [None] * (rank - len(batching) - len(free))
-    return [*batching, *others, *free] if side else [*batching, *free, *others]
-
-
-def _adds(op: ir.Operation) -> bool:
-    return len(op.operands) == 2 and combiner(op.regions[0]) is Reduction.SUM
+def _kept(op: ir.Operation, side: int) -> Kept:
+    """By the rule of the operation: a dimension is another one if one factor walks all of both."""
+    info = OpInfo.of(op)
+    rule = None if info is None else rule_of(info)
+    assert rule is not None, "an affine map"
+    own = {rule.passed_on(side, d): d for d in range(len(rule.operands[side]))}
+    own.pop(None, None)
+    return [own.get(rule.passed_on(~0, r)) for r in range(len(rule.results[0]))]
 
 
 def adds_to(op: ir.Operation, k: int) -> bool:

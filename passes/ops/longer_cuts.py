@@ -77,7 +77,7 @@ def lengthen_slice(op: Grown) -> None:
 def _longer(op: Grown, value: Value, more: Sequence[int]) -> Value:
     """A value with as many zeros behind the elements of each dimension, where any are asked for."""
     make = Builder(op.operation, op.made)
-    fill = make.zeros(make.tensor_type((), make.element_of(value)))
+    fill = make.zero_of(value)
     return make.pad(value, fill, [0] * len(more), more) if any(more) else value
 
 

@@ -50,8 +50,8 @@ def collective_rule(op: OpInfo) -> OpRule:
                 builder.whole(k, d, "has no elements")
                 continue
             factor = builder.factor(piece)
-            builder.operand(k, d, factor, outer=size // piece)
-            builder.result(k, d, factor, outer=made // piece)
+            builder.carry(k, d, factor, outer=size // piece)
+            builder.carry(~k, d, factor, outer=made // piece)
     builder.passes_each(_passing(op), [True] * len(op.operand_shapes))
     return builder.build()
 

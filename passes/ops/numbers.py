@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.ops.attributes import (
     constant_attribute,
+    direction_of,
     integer,
     integers,
     shape_of,
     slice_numbers,
+    spread_dims,
 )
-from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.patterns import adds
 from dtensor.passes.program import never_changed
 
 MOST = 1 << 22  # elements of an array that is computed here
@@ -175,7 +176,7 @@ def _iota(op: ir.Operation, _: Sequence[Numbers], dtype: np.dtype[Any]) -> Numbe
 
 
 def _broadcast(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers:
-    shape, dims = _shape(op), integers(op.attributes["broadcast_dimensions"])
+    shape, dims = _shape(op), spread_dims(op)
     sizes = [1] * len(shape)
     for d, size in zip(dims, given[0].shape, strict=True):
         sizes[d] = size
@@ -208,8 +209,7 @@ _DIRECTIONS: Final[Mapping[str, Callable[[Numbers, Numbers], Numbers]]] = {
 def _compare(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers | None:
     if "TOTALORDER" in str(op.attributes.get("compare_type", "")):
         return None
-    word = str(op.attributes["comparison_direction"]).rpartition(" ")[2].rstrip(">")
-    return _DIRECTIONS[word](*given)
+    return _DIRECTIONS[direction_of(op)](*given)
 
 
 def _clamp(_: ir.Operation, given: Sequence[Numbers], __: np.dtype[Any]) -> Numbers:
@@ -234,7 +234,7 @@ def _times_inverse(_: ir.Operation, given: Sequence[Numbers], dtype: np.dtype[An
 
 def _reduce(op: ir.Operation, given: Sequence[Numbers], _: np.dtype[Any]) -> Numbers | None:
     """A sum, in another order."""
-    if len(given) != 2 or combiner(op.regions[0]) is not Reduction.SUM:
+    if len(given) != 2 or not adds(op):
         return None
     found: Numbers = given[1] + given[0].sum(tuple(integers(op.attributes["dimensions"])))
     return found

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import SIZE
-from dtensor.passes.builder import Builder, integer_attr
+from dtensor.passes.builder import Builder
 from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction
@@ -103,7 +104,7 @@ class Grown:
     def say_size(self, dim: int) -> None:
         """Say how many elements operand 0 has in truth along a dimension that is longer."""
         if self.grows(0, dim):
-            self.operation.attributes[SIZE] = integer_attr(self.operands_before(0)[dim])
+            self.operation.attributes[SIZE] = index_attr(self.operands_before(0)[dim])
 
     def grows(self, k: int, dim: int) -> bool:
         """Whether a dimension of operand `k` has become longer."""

@@ -51,7 +51,7 @@ def rule_text(rule: OpRule) -> str:
     if rule.is_free:
         parts.append("free")
     for (tensor, dim), reason in rule.why_whole.items():
-        if (rule.operands[tensor] if tensor >= 0 else rule.results[~tensor])[dim] is not None:
+        if rule.map_of(tensor, dim) is not None:
             continue  # an algorithm may split it
         what = f"operand {tensor}" if tensor >= 0 else f"result {~tensor}"
         parts.append(f"dimension {dim} of {what} {reason}")

@@ -60,7 +60,7 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
     """The reduce of some of the arrays, with that part of the body which they need."""
     count = len(op.results)
     places = [*group, *(count + k for k in group)]
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = dict(op.attributes)
     new = Builder(op, made).create(
         op.name,
         [op.operands[k] for k in places],

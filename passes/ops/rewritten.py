@@ -194,7 +194,7 @@ def _broadcast(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     shape = shape_of(op.results[0])
     make = Builder(op, made)
     name = op.name.removeprefix("chlo.broadcast_")
-    attributes = {key: op.attributes[key] for key in op.attributes}
+    attributes = dict(op.attributes)
     given = attributes.pop("broadcast_dimensions", None)
     for k, value in enumerate(operands):
         own = shape_of(value)

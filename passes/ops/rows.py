@@ -14,7 +14,7 @@ from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.attributes import CONSTANT, integer, shape_of, splat_of
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.padding import Fill, Grown, as_it_stands
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
+from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.program import CONTROL, RETURNS, ties, walk
 
 IOTA = "stablehlo.iota"
@@ -184,23 +184,14 @@ def _passing(rule: OpRule, op: ir.Operation) -> set[int]:
 
     What comes from nowhere must be the same in all of them.
     """
-    maps = [
-        found for dims in (*rule.operands, *rule.results) for found in dims if found is not None
-    ]
-    partial = {
-        found.factor
-        for found in maps
-        if (found.before, found.outer, found.size) != (1, 1, rule.factors[found.factor].size)
-    }
     padding = _definition(op).padding
     assert padding is not None, "row work"
     return {
         number
-        for number, factor in enumerate(rule.factors)
-        if number not in partial
-        and factor.kind is FactorKind.PASS_THROUGH
+        for number, dims in enumerate(rule.dims_of_factor)
+        if all(rule.passed_on(*at) == number for at in dims)
         and padding.holds(rule, number) is Fill.ANY
-        and (any(k >= 0 for k, _ in rule.dims_of_factor[number]) or _is_repeated(rule, number, op))
+        and (any(k >= 0 for k, _ in dims) or _is_repeated(rule, number, op))
     }
 
 

@@ -182,15 +182,24 @@ class OpRule:
     def dims_of_factor(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """Per factor, the `(operand or ~result, dimension)` pairs that carry it."""
         found: list[list[tuple[int, int]]] = [[] for _ in self.factors]
-        for k, dims in enumerate(self.operands):
+        slots = *enumerate(self.operands), *((~k, dims) for k, dims in enumerate(self.results))
+        for slot, dims in slots:
             for d, m in enumerate(dims):
                 if m is not None:
-                    found[m.factor].append((k, d))
-        for k, dims in enumerate(self.results):
-            for d, m in enumerate(dims):
-                if m is not None:
-                    found[m.factor].append((~k, d))
+                    found[m.factor].append((slot, d))
         return tuple(map(tuple, found))
+
+    def map_of(self, slot: int, dim: int) -> DimMap | None:
+        """The digits of a dimension of operand `slot`, or of result `~slot`."""
+        return (self.operands[slot] if slot >= 0 else self.results[~slot])[dim]
+
+    def passed_on(self, slot: int, dim: int) -> int | None:
+        """The factor of which a dimension has all iterations, each computed by itself, if any."""
+        m = self.map_of(slot, dim)
+        if m is None or (m.before, m.outer, m.size) != (1, 1, self.factors[m.factor].size):
+            return None
+        is_alone = self.factors[m.factor].kind is FactorKind.PASS_THROUGH
+        return m.factor if is_alone else None
 
     @property
     def info(self) -> OpInfo:
@@ -327,20 +336,12 @@ class RuleBuilder:
             size = self.op.shape(slot)[dim]
         factor = self.factor(size, reduction, partial_operands, kind, window)
         for slot, dim in places:
-            if slot >= 0:
-                self.operand(slot, dim, factor)
-            else:
-                self.result(~slot, dim, factor)
+            self.carry(slot, dim, factor)
 
-    def operand(self, k: int, dim: int, factor: int, before: int = 1, outer: int = 1) -> None:
-        """Dimension `dim` of operand `k` carries the factor."""
-        size = self.op.operand_shapes[k][dim] // outer
-        self._operands[k][dim] = DimMap(factor, before, size, outer)
-
-    def result(self, k: int, dim: int, factor: int, before: int = 1, outer: int = 1) -> None:
-        """Dimension `dim` of result `k` carries the factor."""
-        size = self.op.result_shapes[k][dim] // outer
-        self._results[k][dim] = DimMap(factor, before, size, outer)
+    def carry(self, slot: int, dim: int, factor: int, before: int = 1, outer: int = 1) -> None:
+        """Dimension `dim` of operand `slot`, or of result `~slot`, carries the factor."""
+        dims = self._operands[slot] if slot >= 0 else self._results[~slot]
+        dims[dim] = DimMap(factor, before, self.op.shape(slot)[dim] // outer, outer)
 
     def whole(self, tensor: int, dim: int, reason: str) -> None:
         """Dimension `dim` of operand `tensor` (of result `~tensor` if negative) must be whole."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
@@ -89,7 +89,7 @@ def totals_before(
     Returns:
         The totals, zeros on the first shard; and whether there is a shard before this one.
     """
-    shards = math.prod(axis.size for axis in axes)
+    shards = devices_along(axes)
     shard = ctx.axis_index(axes)
 
     def behind(come: list[Value], have: list[Value], has_any: Value) -> list[Value]:

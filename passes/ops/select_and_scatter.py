@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import FILL
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
+from dtensor.passes.ops.attributes import direction_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.halo import exchange
@@ -76,9 +77,8 @@ def _compares(body: ir.Region) -> bool:
     operations = [view.operation for view in block.operations]
     if len(operations) != 2 or operations[0].name != "stablehlo.compare":
         return False
-    direction = str(operations[0].attributes["comparison_direction"])
     return (
-        any(f" {name}>" in direction for name in _DIRECTIONS)
+        direction_of(operations[0]) in _DIRECTIONS
         and set(operations[0].operands) == set(block.arguments)
         and operations[1].operands[0] == operations[0].results[0]
     )
@@ -210,7 +210,7 @@ def _with_border(
 
 def _is_at(ctx: ExpansionContext, axes: Sequence[AxisRef], end: int) -> Value:
     """Whether this shard is the first (0) or the last (-1) along some axes."""
-    return ctx.is_shard(axes, end % math.prod(axis.size for axis in axes))
+    return ctx.is_shard(axes, end % devices_along(axes))
 
 
 def _own(

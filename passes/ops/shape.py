@@ -52,13 +52,10 @@ def reshape_rule(op: OpInfo) -> OpRule:
     else:
         for left, right in regroup(before, after):
             factor = builder.factor(math.prod(before[d] for d in left))
-            for dims, shape, put in (
-                (left, before, builder.operand),
-                (right, after, builder.result),
-            ):
+            for slot, dims, shape in ((0, left, before), (~0, right, after)):
                 ahead = 1
                 for d in dims:
-                    put(0, d, factor, ahead)
+                    builder.carry(slot, d, factor, ahead)
                     ahead *= shape[d]
     pass_all(builder)
     return builder.build()

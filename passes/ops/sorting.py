@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir, stablehlo
 from dtensor.dialect.names import PLACES, SIZE
-from dtensor.passes.builder import Trail, integer_attr
+from dtensor.passes.builder import Trail
 from dtensor.passes.cost.model import all_gather_bytes, permute_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
@@ -178,7 +179,7 @@ def _in_order(op: LocalOp, values: Value, index: Value) -> tuple[Value, Value]:
     ctx, last = op.ctx, len(op.operand_shapes[0]) - 1
     if _blocks(op.operand_layouts[0].dims[-1]) == 1:
         return values, index
-    attributes = {"dimension": integer_attr(last), "is_stable": ir.BoolAttr.get(False)}
+    attributes = {"dimension": index_attr(last), "is_stable": ir.BoolAttr.get(False)}
 
     def compare(body: ir.Block) -> None:
         inside = Trail(ir.InsertionPoint(body), ctx.location)
@@ -242,7 +243,7 @@ def _largest(op: LocalOp, value: Value, count: int) -> tuple[Value, Value]:
     kinds = element, op.result_element(1)
     copy = op.again([value], [op.ctx.tensor_type((*shape[:-1], count), kind) for kind in kinds])
     forget(copy, SIZE)
-    copy.attributes["k"] = integer_attr(count)
+    copy.attributes["k"] = index_attr(count)
     return copy.results[0], copy.results[1]
 
 

@@ -20,6 +20,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import factorised
 from dtensor.passes.ops.contraction import matrix_product
+from dtensor.passes.ops.elements import real_element
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, is_whole
 from dtensor.passes.ops.reduction import Reduction
@@ -163,7 +164,7 @@ def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
     """
     ctx = op.ctx
     (*batch, size, _), element = ctx.read_type(top.type)
-    real = element.removeprefix("complex<").removesuffix(">")
+    real = real_element(element)
     row, square, ahead = (*batch, size), (*batch, size, size), list(range(len(batch)))
     row_type, real_row = ctx.tensor_type(row, element), ctx.tensor_type(row, real)
     pivot_type = ctx.tensor_type(batch, real)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir, terminator
@@ -67,7 +67,7 @@ def has_totals(placed: Placed) -> bool:
 def gather_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """Every shard's totals, on every device."""
     axes, sizes = axes_of_reduced(placed), _total_bytes(placed)
-    devices = math.prod(axis.size for axis in axes)
+    devices = devices_along(axes)
     wire = sum(all_gather_bytes(devices * size, devices) for size in sizes)
     return (Traffic(axes, wire, len(set(placed.op.result_elements))),)
 
@@ -85,7 +85,7 @@ def has_shares(placed: Placed) -> bool:
 def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """Parts of a shard's totals to all others, and then of what each has reduced."""
     axes, sizes = axes_of_reduced(placed), _total_bytes(placed)
-    devices = math.prod(axis.size for axis in axes)
+    devices = devices_along(axes)
     wire = sum(all_to_all_bytes(n, devices) + all_gather_bytes(n, devices) for n in sizes)
     return (Traffic(axes, wire, len(set(placed.op.result_elements)) + len(sizes)),)
 
@@ -107,7 +107,7 @@ def _local_result(placed: Placed) -> tuple[int, ...]:
 
 def _shared_dim(placed: Placed) -> int | None:
     """A dimension of the results that divides among the shards; None if there is none."""
-    devices = math.prod(axis.size for axis in axes_of_reduced(placed))
+    devices = devices_along(axes_of_reduced(placed))
     sizes = enumerate(_local_result(placed))
     return next((d for d, size in sizes if size and size % devices == 0), None)
 
@@ -171,7 +171,7 @@ def flagged(
     count, flag = len(types), make.tensor_type((), "i1")
     flags = make.tensor_type(make.read_type(types[0])[0], "i1")
     inits = [*op.operands[count:], make.constant(start, flag)]
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = dict(op.attributes)
     new = make.create(
         op.name, [*op.operands[:count], valid, *inits], [*types, flags], attributes, regions=1
     )

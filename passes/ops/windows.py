@@ -10,11 +10,11 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect.ends import read_ends, read_folds, read_padding, read_steps, walked
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import longer_windows, padding
 from dtensor.passes.ops.accuracy import summed
-from dtensor.passes.ops.attributes import integers, shape_of
+from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.halo import (
     fetch_all,
@@ -51,7 +51,7 @@ def windows_of(op: OpInfo, kernel: Sequence[int] | None = None) -> list[Window]:
     if op.has("window_dimensions"):
         sizes = integers(op.attribute("window_dimensions"))
     elif op.has("dimension_numbers"):
-        numbers = stablehlo.ConvDimensionNumbers(op.attribute("dimension_numbers"))
+        numbers = convolution_numbers(op.operation)
         kernel = kernel or op.operand_shapes[1]
         sizes = [kernel[d] for d in numbers.kernel_spatial_dimensions]
     padding = read_padding(operation, count)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dtensor.dialect.ends import read_padding, read_steps
-from dtensor.dialect.mlir import ir, stablehlo
+from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext
+from dtensor.passes.ops.attributes import convolution_numbers
 
 REVERSED = "window_reversal"
 
@@ -18,7 +19,7 @@ def settle(ctx: ExpansionContext, operation: ir.Operation) -> None:
 
 def _crop_input(ctx: ExpansionContext, operation: ir.Operation) -> None:
     """Write negative padding as slices: XLA reads beyond inputs that few windows read."""
-    numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
+    numbers = convolution_numbers(operation)
     rows = read_padding(operation, len(numbers.input_spatial_dimensions))
     if min(map(min, rows), default=0) >= 0:
         return
@@ -42,7 +43,7 @@ def _reverse_kernel(ctx: ExpansionContext, operation: ir.Operation) -> None:
     no padding, and elements as far apart as the kernel is long, it then takes for granted that the
     input is as long, and fails a check, which ends the process.
     """
-    numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
+    numbers = convolution_numbers(operation)
     places, inputs = numbers.kernel_spatial_dimensions, numbers.input_spatial_dimensions
     value, kernel = operation.operands
     sizes = [ctx.shape_of(kernel)[d] for d in places]

@@ -143,8 +143,7 @@ class RuleLabels:
                 return ()
             return tuple(p for p in self.passes if p.ins[slot] == place)
         major, dim = divmod(place, MAX_RANK)
-        dims = self.rule.operands[slot] if slot >= 0 else self.rule.results[~slot]
-        m = dims[dim]
+        m = self.rule.map_of(slot, dim)
         if m is None or major % m.outer:
             return ()
         label = self.digit(m.factor, major // m.outer * m.before)

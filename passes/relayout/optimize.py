@@ -8,14 +8,25 @@ from typing import ClassVar
 
 from dtensor.dialect.attributes import layouts_array_attr, read_meshes
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, forget, ir, made_by, maker_of, replace_op, terminator
+from dtensor.dialect.mlir import (
+    Value,
+    forget,
+    ir,
+    is_read,
+    made_by,
+    maker_of,
+    reader_of,
+    replace_op,
+    terminator,
+)
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.ops.attributes import itemsize
 from dtensor.passes.ops.elementwise import CONVERT
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import opdef, rule_of
 from dtensor.passes.program import WHILE, Scope
-from dtensor.passes.relayout.values import Relayouts, has_one_use, itemsize
+from dtensor.passes.relayout.values import Relayouts
 
 
 def erase_needless(work: Relayouts) -> bool:
@@ -23,7 +34,7 @@ def erase_needless(work: Relayouts) -> bool:
     changed = False
     for number, op in reversed(list(work.ops.items())):
         value = op.operands[0]
-        if next(iter(op.results[0].uses), None) is None:
+        if not is_read(op.results[0]):
             work.erase(number)
             changed = True
         elif work.layout(value) == work.after(op):
@@ -61,7 +72,7 @@ def shorten_chains(work: Relayouts) -> bool:
         before, after = work.layout(source), work.after(op)
         if before is None or (before.partial and after.partial not in ((), before.partial)):
             continue  # of different reductions
-        if not has_one_use(inner.results[0]):
+        if reader_of(inner.results[0]) is None:
             direct = work.seconds(source, before, after)
             if direct > work.seconds(source, work.after(inner), after):
                 continue
@@ -80,11 +91,9 @@ def delay_reductions(work: Relayouts) -> bool:
     """
     changed = False
     for number, op in list(work.ops.items()):
-        if number not in work.ops or not has_one_use(op.results[0]):
-            continue
-        user = next(iter(op.results[0].uses)).owner.operation
-        pair = _pair(work, user)
-        if pair is None or number not in pair:
+        user = reader_of(op.results[0]) if number in work.ops else None
+        pair = None if user is None else _pair(work, user)
+        if user is None or pair is None or number not in pair:
             continue
         operands = [work.ops[n].operands[0] for n in pair]
         after = work.after(work.ops[pair[0]])
@@ -106,7 +115,7 @@ def _pair(work: Relayouts, user: ir.Operation) -> tuple[int, int] | None:
     if numbers[0] is None or numbers[1] is None or numbers[0] == numbers[1]:
         return None
     first, second = work.ops[numbers[0]], work.ops[numbers[1]]
-    if not (has_one_use(first.results[0]) and has_one_use(second.results[0])):
+    if any(reader_of(op.results[0]) is None for op in (first, second)):
         return None
     before = work.layout(first.operands[0])
     if before is None or before != work.layout(second.operands[0]):
@@ -149,10 +158,10 @@ def move_narrow_values(work: Relayouts) -> bool:
 
 def _sink(work: Relayouts, number: int, op: ir.Operation, before: Layout) -> bool:
     """`convert(relayout(x))` to a narrower type."""
-    if not has_one_use(op.results[0]):
+    user = reader_of(op.results[0])
+    if user is None or opdef(user.name) is not CONVERT:
         return False
-    user = next(iter(op.results[0].uses)).owner.operation
-    if opdef(user.name) is not CONVERT or itemsize(user.results[0]) >= itemsize(op.results[0]):
+    if itemsize(user.results[0]) >= itemsize(op.results[0]):
         return False
     narrow = _again(user, op.operands, before, user)
     why = "converted to a narrower type first"
@@ -168,7 +177,7 @@ def _hoist(work: Relayouts, number: int, op: ir.Operation) -> bool:
     if convert is None or opdef(convert.name) is not CONVERT:
         return False
     source = convert.operands[0]
-    if itemsize(source) >= itemsize(op.operands[0]) or not has_one_use(op.operands[0]):
+    if itemsize(source) >= itemsize(op.operands[0]) or reader_of(op.operands[0]) is None:
         return False
     if work.layout(source) != work.layout(op.operands[0]):
         return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.layout import Layout
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.propagation.places import (
@@ -66,7 +66,7 @@ class Problem:
         self.sizes = [atom.size for atom in self.atoms]
         self.start, self.goal = tuple(start), tuple(goal)
         split = {atom: place for atom, place in self.fixed.items() if place > WHOLE}
-        self.fixed_split = math.prod(atom.size for atom in split)
+        self.fixed_split = devices_along(split)
         self._fixed = [(*divmod(place, MAX_RANK)[::-1], atom.size) for atom, place in split.items()]
         # Bits of the fixed digits, and the runs of neighbouring digits the moving atoms end in.
         self.fixed_bits = 0

@@ -13,6 +13,7 @@ from typing import Final
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
+from dtensor.dialect.axes import devices_along
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.exchanges import in_rounds
@@ -49,7 +50,7 @@ def _permute(value: Value, step: Step, builder: ExpansionContext) -> Value:
 def _on_rows(value: Value, step: Step, builder: ExpansionContext) -> Value:
     """A collective on a dimension, in each of its `outer` rows."""
     shape, element = builder.read_type(value.type)
-    dim, outer, parts = step.dim, step.outer, math.prod(axis.size for axis in step.axes)
+    dim, outer, parts = step.dim, step.outer, devices_along(step.axes)
     rows = (*shape[:dim], outer, shape[dim] // outer, *shape[dim + 1 :])
     at = dim + 1 if outer > 1 else dim
     work = list(rows if outer > 1 else shape)
@@ -105,7 +106,7 @@ def _between_two(value: Value, step: Step, builder: ExpansionContext) -> Value |
             rows.append(outer)
         at[dim] = len(rows)
         rows.append(size // outer)
-    parts = math.prod(move.axis.size for move in moves)
+    parts = devices_along(move.axis for move in moves)
     result, final = list(rows), list(shape)
     for sizes, split, joined in ((result, at[target], at[source]), (final, target, source)):
         sizes[split] //= parts
@@ -177,7 +178,7 @@ def _match(value: Value, step: Step, builder: ExpansionContext) -> Value:
 
 def _spread(value: Value, step: Step, builder: ExpansionContext) -> Value:
     shape, _ = builder.read_type(value.type)
-    dim, parts = step.dim, math.prod(axis.size for axis in step.axes)
+    dim, parts = step.dim, devices_along(step.axes)
     rest = shape[dim] // step.outer
     rows = (*shape[:dim], step.outer, rest, *shape[dim + 1 :])
     wide = (*shape[:dim], step.outer, parts, rest, *shape[dim + 1 :])

@@ -15,10 +15,10 @@ from dtensor.passes.base import PassState
 from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.ledger import FIRST_RECORD
 from dtensor.passes.locations import tag, tagged_id
-from dtensor.passes.ops.rule import element_bytes
+from dtensor.passes.ops.attributes import itemsize, shape_of
 from dtensor.passes.program import WHILE, Scope, walk
 from dtensor.passes.relayout.search import plan, steps_seconds
-from dtensor.passes.relayout.steps import wire_bytes
+from dtensor.passes.relayout.steps import Step, wire_bytes
 
 
 class Relayouts:
@@ -93,8 +93,10 @@ class Relayouts:
 
     def seconds(self, value: Value, before: Layout, after: Layout) -> float:
         """Seconds of moving a value of this type from one layout to another."""
-        shape, itemsize = _shape_and_itemsize(value.type)
-        return steps_seconds(plan(before, after, shape, itemsize, self.cost), self.cost)
+        return steps_seconds(self._steps(value, before, after), self.cost)
+
+    def _steps(self, value: Value, before: Layout, after: Layout) -> tuple[Step, ...]:
+        return plan(before, after, shape_of(value), itemsize(value), self.cost)
 
     # Changes.
 
@@ -127,8 +129,7 @@ class Relayouts:
             record = self.state.ledger.record(number)
         if record is None or before is None:
             return old
-        shape, itemsize = _shape_and_itemsize(value.type)
-        steps = plan(before, after, shape, itemsize, self.cost)
+        steps = self._steps(value, before, after)
         made = self.state.ledger.add(
             "relayout",
             f"{record.text}; {why}",
@@ -156,18 +157,3 @@ def new_relayout(
     attributes = ir.OpResult(made).owner.operation.attributes
     attributes[names.RESULTS] = layouts_array_attr((after,))
     return made
-
-
-def has_one_use(value: Value) -> bool:
-    """Whether a value is used exactly once."""
-    return sum(1 for _ in value.uses) == 1
-
-
-def itemsize(value: Value) -> float:
-    """Bytes of one element of a tensor."""
-    return _shape_and_itemsize(value.type)[1]
-
-
-def _shape_and_itemsize(type_: ir.Type) -> tuple[tuple[int, ...], float]:
-    tensor = ir.RankedTensorType(type_)
-    return tuple(tensor.shape), element_bytes(str(tensor.element_type))

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from dtensor.dialect.attributes import axes_of, read_meshes
-from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.diagnostics import place_of
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
@@ -240,7 +240,7 @@ def _axes(op: ir.Operation, meshes: dict[str, Mesh]) -> tuple[tuple[str, ...], i
     """The mesh axes that a collective of ours runs over, and how many devices are in a group."""
     key = FROM if FROM in op.attributes else AXES
     axes: tuple[AxisRef, ...] = axes_of(op.attributes[key], meshes)
-    return tuple(dict.fromkeys(axis.name for axis in axes)), math.prod(axis.size for axis in axes)
+    return tuple(dict.fromkeys(axis.name for axis in axes)), devices_along(axes)
 
 
 def _written_axes(op: ir.Operation, mesh: Mesh) -> tuple[tuple[str, ...], int]:

@@ -22,7 +22,7 @@ class Asked:
         number: of the dimension.
         dim: how it is split.
         padded: how long it is at the program's border, in elements; None inside.
-        times: of how many elements shards have a multiple.
+        times: shards have a multiple of so many elements.
     """
 
     number: int
@@ -38,7 +38,7 @@ class LengthClass:
     Attributes:
         members: their numbers.
         asked: the layouts given that split one of them.
-        wished: dimensions that operations compute better if they are divided too.
+        wished: dimensions that are better divided too, for operations tie them to others.
     """
 
     members: list[int]
@@ -47,7 +47,7 @@ class LengthClass:
 
     @property
     def word(self) -> Dim | None:
-        """How all layouts that split a member do so; None where they differ."""
+        """How a member is split, if all layouts that split one do so alike; else None."""
         words = {each.dim for each in self.asked}
         return self.asked[0].dim if len(words) == 1 else None
 
@@ -84,7 +84,7 @@ class Classes:
         return bool(self._of(self._places.number(place)).asked)
 
     def growing(self) -> dict[int, tuple[int, Dim | None]]:
-        """By class, its length in elements, and how all that is given splits it; of what grows."""
+        """By class that grows, its length in elements, and how all layouts given split it."""
         found = {}
         for root, one in self._classes.items():
             length = self._grown(one) if one.asked else None
@@ -95,10 +95,13 @@ class Classes:
     def tie(self, tied: Sequence[Place], scales: Sequence[int], all_divide: bool) -> bool:
         """Let dimensions grow together, lengths in proportion to `scales`, if that is worth it.
 
-        It is not where all of them divide as they are, where one would become more than twice as
-        long, where half of the devices would hold no element of one that no layout given splits,
-        where what comes from outside would have to be cut anew and need not be as it is, or with
-        `all_divide` where one would not divide.
+        It is not worth it where
+
+        - all of them divide as they are,
+        - one would become more than twice as long,
+        - half of the devices would hold no element of one that no layout given splits,
+        - an argument or a result would have another length inside, which it has not now,
+        - with `all_divide`, one would not divide.
         """
         numbers = [self._places.number(place) for place in tied]
         merged = self._merged(numbers, scales)
@@ -145,7 +148,7 @@ class Classes:
     def _merged(
         self, numbers: Sequence[int], scales: Sequence[int]
     ) -> tuple[LengthClass, dict[int, Fraction]] | None:
-        """What classes are together, and the scales of the members; None if nothing asks for it."""
+        """The classes in one, and the scales of its members; None if no layout splits any."""
         factors: dict[int, Fraction] = {}
         for number, scale in zip(numbers, scales, strict=True):
             root, own = self._places.find(number)
@@ -167,7 +170,7 @@ class Classes:
         return one, scale_of
 
     def _keeps(self, number: int) -> bool:
-        """Whether the class of a dimension, as it is, is as long inside as outside."""
+        """Whether the class of a dimension, as it is, keeps the lengths at the program border."""
         one = self._of(number)
         scale_of = dict(self._scales(one.members))
         return not one.asked or _keeps_borders(one, scale_of, self._length(one, scale_of))

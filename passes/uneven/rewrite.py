@@ -61,7 +61,7 @@ class Rewriter:
         self._write_signature()
 
     def _lay_out_results(self) -> None:
-        """Let results without a layout be as uneven as what they are made of."""
+        """Let results for which no layout is given be split as what they are made of."""
         found: list[Layout | None] = []
         for node in self.graph.nodes:
             if node.kind != RESULT:
@@ -75,7 +75,7 @@ class Rewriter:
         set_boundary_layouts(self.function, RES_ATTRS, found)
 
     def _result_layout(self, node: Node) -> Layout | None:
-        """What is given, its open dimensions split as all that is given splits them."""
+        """The layout given, its open dimensions split as other layouts given split their class."""
         value = node.operands[0]
         given = self.pins.layouts.get(node.index)
         words, true = self.lengths.words[value], self.true[value]
@@ -95,7 +95,7 @@ class Rewriter:
         return Layout.of(dims, self.mesh)
 
     def _may_move(self, value: int, dim: int, words: Sequence[Dim | None]) -> bool:
-        """Whether what orders a dimension may leave its axes to another one, which they divide."""
+        """Whether a sort or the like along a dimension may move its axes to another dimension."""
         word, shape = words[dim], self.true[value]
         assert word is not None
         others = [size for d, size in enumerate(shape) if d != dim and words[d] is None]

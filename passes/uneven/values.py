@@ -127,7 +127,7 @@ class Forms:
         return [d for d, size in enumerate(self.true[value]) if shape[d] != size]
 
     def _behind(self, value: int, form: Value | None = None) -> Writer:
-        """What writes behind a form of a value, wherever that is defined."""
+        """Writes behind a form of a value, wherever that is defined."""
         return Writer(
             self.ledger, *place_behind(self.graph.values[value] if form is None else form)
         )

@@ -1,0 +1,68 @@
+"""Small patterns of operations that many passes look for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.passes.ops.attributes import (
+    constant_numbers,
+    constant_of,
+    integers,
+    shape_of,
+    splat_number,
+    spread_dims,
+)
+from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.ops.reduction import Reduction
+
+
+def is_zero(value: Value) -> bool:
+    """Whether a value is a constant of zeros, complex ones too."""
+    maker = constant_of(value)
+    if maker is None:
+        return False
+    numbers = constant_numbers(maker)
+    return splat_number(value) == 0 if numbers is None else bool((numbers == 0).all())
+
+
+def adds(op: ir.Operation) -> bool:
+    """Whether an op combines elements by adding them up, as its body says."""
+    return combiner(op.regions[0]) is Reduction.SUM
+
+
+def reverses(op: ir.Operation, dims: Sequence[int]) -> bool:
+    """Whether an op reverses these dimensions, and no others."""
+    is_reverse = op.name == "stablehlo.reverse"
+    return is_reverse and sorted(integers(op.attributes["dimensions"])) == sorted(dims)
+
+
+def turned(value: Value, dim: int) -> Value | None:
+    """What a value is the reverse of, along one dimension."""
+    maker = maker_of(value)
+    return maker.operands[0] if maker is not None and reverses(maker, [dim]) else None
+
+
+def is_alike_but_for_ones(one: Value, other: Value) -> bool:
+    """Whether the shapes of two values differ in dimensions of one element alone."""
+    return [n for n in shape_of(one) if n != 1] == [n for n in shape_of(other) if n != 1]
+
+
+def adds_ones(op: ir.Operation) -> bool:
+    """Whether an op does nothing but add dimensions of one element, or leave some out."""
+    if op.name == "stablehlo.broadcast_in_dim":
+        dims = spread_dims(op)
+        if dims != sorted(dims):
+            return False
+    elif op.name != "stablehlo.reshape":
+        return False
+    return is_alike_but_for_ones(op.operands[0], op.results[0])
+
+
+def without_ones(value: Value) -> tuple[Value, list[ir.Operation]]:
+    """What a value is but for dimensions of one element; and what adds and leaves out those."""
+    ops: list[ir.Operation] = []
+    while (op := maker_of(value)) is not None and adds_ones(op):
+        ops.append(op)
+        value = op.operands[0]
+    return value, ops
