@@ -7,6 +7,7 @@ and so on: the shards count them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, maker_of, replace_op
@@ -108,7 +109,9 @@ class FewPlaces:
         if op.name != "stablehlo.scatter" or len(op.operands) != 3 or not _adds_to_zeros(op):
             return None
         numbers, index = IndexNumbers.of(op), known_integers(op.operands[1])
+        others = [n for d, n in enumerate(shape) if d != self.dim]
         is_row = numbers.named == numbers.gone == [self.dim] and not numbers.walked
+        is_row = is_row and math.prod(shape_of(op.operands[2])) == math.prod(others)
         if index is None or index.size != 1 or not is_row:
             return None
         if not 0 <= int(index.ravel()[0]) < shape[self.dim]:

@@ -94,8 +94,8 @@ def _counted(sort: ir.Operation, place: int, dim: int, shards: Shards) -> list[i
         is_add = op.name == "stablehlo.scatter" and k == 1
         if op.block != sort.block or not (few.writes(op) if is_add else few.reads(op)):
             return []
-    values = users(sort.results[1 - place])
-    if not all(reads_few(op, dim, shape) for op in values) or not 0 < few.ranks <= MOST:
+    value = sort.results[1 - place]
+    if not all(reads_few(op, value, dim) for op in users(value)) or not 0 < few.ranks <= MOST:
         return []
     ordered = _copy(sort, list(sort.operands), [1 - place])
     written = few.write(ordered.results[0])

@@ -34,7 +34,7 @@ def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
         if _forgets_order(use.owner.operation, dim, shape):
             counts.append((use.owner.operation, use.operand_number))
             continue
-        read = _read(use.owner.operation, dim, shape)
+        read = _read(use.owner.operation, sort.results[0], dim)
         if read is None or read.op.block != sort.block:
             return []
         reads.append(read)
@@ -65,8 +65,14 @@ class _Read:
     places: int | Value | RowPlaces
 
 
-def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
-    """A use of a sorted value, if it reads few places along the dimension and all else whole."""
+def _read(op: ir.Operation, value: Value, dim: int) -> _Read | None:
+    """A use of a sorted value, if it reads few places along the dimension and all else whole.
+
+    What looks up something else at the sorted numbers reads all of them.
+    """
+    shape = shape_of(value)
+    if [k for k, operand in enumerate(op.operands) if operand == value] != [0]:
+        return None
     if op.name == "stablehlo.slice":
         cut = shape_of(op.results[0])
         others = [d for d in range(len(shape)) if d != dim and cut[d] != shape[d]]
@@ -91,9 +97,9 @@ def _read(op: ir.Operation, dim: int, shape: list[int]) -> _Read | None:
     return _Read(op, indices[0], op.operands[1])
 
 
-def reads_few(op: ir.Operation, dim: int, shape: list[int]) -> bool:
+def reads_few(op: ir.Operation, value: Value, dim: int) -> bool:
     """Whether a use of a sorted value reads few places along the dimension."""
-    found = _read(op, dim, shape)
+    found = _read(op, value, dim)
     return found is not None and found.count <= MOST
 
 

@@ -75,13 +75,27 @@ def _sizes(placed: Placed, dim: WindowDim) -> tuple[int, int]:
 
 def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
     split = placed.operands[0].dims[dim.operand].split
-    is_plain = dim.window.ends is None and dim.window.folds is None
     # From all others it is a gather, which an axis may do that moves elsewhere at less cost.
-    hops = max(1, split // 2) if is_plain else 1
+    hops = max(1, split // 2) if dim.window.is_bare else 1
     found = reach(*_sizes(placed, dim), dim.window, split, hops, dim.may_spare)
-    if found is None or (dim.window.ends is not None and not _around(placed, dim, found).fits):
+    if found is None or (dim.window.ends is not None and not _meets_ends(placed, dim, found)):
         return None
     return found if fold_fits(dim.window.folds, _sizes(placed, dim)[1], split) else None
+
+
+def _meets_ends(placed: Placed, dim: WindowDim, found: Reach) -> bool:
+    """Whether the shard in which a dimension ends has the last window, or one before it has.
+
+    Only up to that one do shards have what is around the dimension.
+    """
+    around, window = _around(placed, dim, found), dim.window
+    true = around.ends.size
+    if not around.fits or true is None:
+        return around.fits
+    _, steps = _sizes(placed, dim)
+    last = (true + around.ends.behind) * window.base_dilation + window.low - window.reach  # where the last one begins
+    local = steps // placed.operands[0].dims[dim.operand].split
+    return last // window.stride < (around.last + 1) * local
 
 
 def _reached(placed: Placed, dim: WindowDim) -> Reach:

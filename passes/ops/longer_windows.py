@@ -48,9 +48,8 @@ def reads_end(window: Window, size: int, steps: int) -> bool:
 
 def is_one_to_one(window: Window) -> bool:
     """Whether each window is the element of its own index."""
-    return window.size == window.stride == window.base_dilation == 1 and not (
-        window.low or window.high
-    )
+    is_step = window.size == window.stride == window.base_dilation == 1
+    return is_step and window.is_bare and not (window.low or window.high)
 
 
 def longer_padding(window: Window, size: int, steps: int) -> tuple[int, int]:

@@ -71,10 +71,19 @@ class Window:
         """Elements from the first that the window reads to the last, both included."""
         return (self.size - 1) * self.dilation + 1
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether all is as StableHLO has it: zeros or init values around, and no results folded.
+
+        Of a dimension that has become longer the ends may be all that tells so.
+        """
+        return self.ends is None and self.folds is None
+
     def tiles(self, elements: int) -> bool:
         """Whether the windows over a dimension of so many elements are its blocks, in order."""
         return (
-            self.stride == self.size
+            self.is_bare
+            and self.stride == self.size
             and elements % self.size == 0
             and self.low == self.high == 0
             and (self.base_dilation == 1 or elements <= 1)
@@ -102,7 +111,7 @@ class WindowDim(NamedTuple):
         """Whether a shard may compute results besides its own: they are one place apart."""
         window = self.window
         apart = window.stride if self.steps[0] < 0 else window.dilation
-        return apart == 1 and window.ends is None and window.folds is None
+        return apart == 1 and window.is_bare
 
 
 @dataclass(frozen=True, slots=True)

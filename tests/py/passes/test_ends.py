@@ -279,3 +279,18 @@ def test_what_is_added_back_of_any_type(mode: str, dtype: Any) -> None:
     for size in (24, 22):
         g = numbers((size, 16), np.int32).astype(dtype)
         run(form, LINE, [["x", UNSHARDED], None], g, numbers((4, 4), np.int32).astype(dtype))
+
+
+@pytest.mark.parametrize(("mesh", "size"), [(LINE, 12), (LINE, 10), (FIVE, 12)])
+@pytest.mark.parametrize("mode", MODES)
+def test_windows_behind_the_end_read_what_is_around_it(mesh: Any, size: int, mode: str) -> None:
+    """There are more windows than elements; the last ones are of a shard that has no elements."""
+
+    def program(x: Any) -> Any:
+        pads = [((0, 1), 1), ((1, 0), 1), ((0, 3), 2), ((3, 0), 2), ((3, 3), 3)]
+        return [
+            convolved(jnp.pad(x, (around, (0, 0)), mode=mode), jnp.arange(1.0, k + 1)[:, None])
+            for around, k in pads
+        ]
+
+    run(program, mesh, [["x", UNSHARDED]], numbers((size, 2)))

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dtensor.dialect.layout import UNSHARDED
+from dtensor.compiler.mlir_frontend import compile_mlir
+from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.client import create_mesh
 from tests.py.passes.on_mesh import GRID, LINE, kinds, run, sent
@@ -99,3 +100,45 @@ def test_a_zero_gradient_has_its_sign() -> None:
         return jnp.signbit(jax.grad(loss)(x))
 
     run(signs, LINE, [["x"]], awkward(1608))
+
+
+PART_OF_A_ROW = """
+func.func @main(%x: tensor<64x4xf32>, %part: tensor<3xf32>) -> (tensor<64x4xf32>, tensor<1x4xf32>) {
+  %i = stablehlo.iota dim = 0 : tensor<64x4xi32>
+  %up:2 = "stablehlo.sort"(%x, %i) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+    %less = stablehlo.compare LT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  }) : (tensor<64x4xf32>, tensor<64x4xi32>) -> (tensor<64x4xf32>, tensor<64x4xi32>)
+  %zero = stablehlo.constant dense<0.0> : tensor<64x4xf32>
+  %five = stablehlo.constant dense<5> : tensor<1xi32>
+  %row = "stablehlo.scatter"(%zero, %five, %part) <{scatter_dimension_numbers =
+    #stablehlo.scatter<update_window_dims = [0], inserted_window_dims = [0],
+      scatter_dims_to_operand_dims = [0], index_vector_dim = 0>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %sum = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %sum : tensor<f32>
+  }) : (tensor<64x4xf32>, tensor<1xi32>, tensor<3xf32>) -> tensor<64x4xf32>
+  %places = stablehlo.reshape %up#1 : (tensor<64x4xi32>) -> tensor<64x4x1xi32>
+  %back = "stablehlo.scatter"(%zero, %places, %row) <{scatter_dimension_numbers =
+    #stablehlo.scatter<inserted_window_dims = [0], input_batching_dims = [1],
+      scatter_indices_batching_dims = [1], scatter_dims_to_operand_dims = [0],
+      index_vector_dim = 2>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %sum = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %sum : tensor<f32>
+  }) : (tensor<64x4xf32>, tensor<64x4x1xi32>, tensor<64x4xf32>) -> tensor<64x4xf32>
+  %fifth = stablehlo.slice %up#0 [5:6, 0:4] : (tensor<64x4xf32>) -> tensor<1x4xf32>
+  return %back, %fifth : tensor<64x4xf32>, tensor<1x4xf32>
+}
+"""
+
+
+def test_a_part_of_a_row_is_written_to_places() -> None:
+    rng = np.random.default_rng(2)
+    x, part = (rng.normal(size=shape).astype(np.float32) for shape in ((64, 4), 3))
+    layouts = [Layout(["x", UNSHARDED], LINE), Layout([UNSHARDED], LINE)]
+    found, _ = compile_mlir(PART_OF_A_ROW, mesh=LINE, in_layouts=layouts)(x, part)
+    expected = np.zeros_like(x)
+    expected[np.argsort(x, 0)[5, :3], range(3)] = part
+    np.testing.assert_array_equal(found.to_jax(), expected)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dtensor.compiler.api import jit
+from dtensor.compiler.mlir_frontend import compile_mlir
 from dtensor.compiler.stages import Compiled
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
@@ -191,3 +192,32 @@ def test_many_places_and_short_dimensions_are_sorted() -> None:
     run(lambda a: jnp.sort(a)[::3], LINE, [["x"]], x)
     run(lambda a: jnp.sort(a)[3], LINE, [["x"]], x[:16])
     run(lambda a: (jnp.sort(a)[3], jnp.sort(a) + 1), LINE, [["x"]], x)
+
+
+LOOKED_UP = """
+func.func @main(%places: tensor<3x32xi32>, %table: tensor<32x40xf32>) -> tensor<3x32xf32> {
+  %sorted = "stablehlo.sort"(%places) <{dimension = 1 : i64}> ({
+  ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+    %is_less = stablehlo.compare LT, %a, %b, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %is_less : tensor<i1>
+  }) : (tensor<3x32xi32>) -> tensor<3x32xi32>
+  %rows = "stablehlo.gather"(%table, %sorted) <{
+    dimension_numbers = #stablehlo.gather<
+      collapsed_slice_dims = [1], operand_batching_dims = [0],
+      start_indices_batching_dims = [1], start_index_map = [1], index_vector_dim = 2>,
+    slice_sizes = array<i64: 1, 1>
+  }> : (tensor<32x40xf32>, tensor<3x32xi32>) -> tensor<3x32xf32>
+  return %rows : tensor<3x32xf32>
+}
+"""
+
+
+def test_what_is_looked_up_at_sorted_numbers_reads_all_of_them() -> None:
+    """Three numbers are read of each row of a table, at places that a sort gives."""
+    rng = np.random.default_rng(0)
+    places = rng.integers(0, 40, (3, 32)).astype(np.int32)
+    table = rng.normal(size=(32, 40)).astype(np.float32)
+    layouts = [Layout([UNSHARDED, "x"], LINE), Layout(["x", UNSHARDED], LINE)]
+    (found,) = compile_mlir(LOOKED_UP, mesh=LINE, in_layouts=layouts)(places, table)
+    expected = np.take_along_axis(table, np.sort(places, 1).T, 1).T
+    np.testing.assert_array_equal(found.to_jax(), expected)
