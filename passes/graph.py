@@ -21,6 +21,7 @@ from dtensor.passes.ops.table import opdef, rule_of
 from dtensor.passes.program import (
     BARRIER,
     BRANCHES,
+    CUSTOM_CALL,
     WHILE,
     Site,
     captured,
@@ -83,6 +84,14 @@ class Node:
         """The operation with what its rule knows of it."""
         assert self.rule is not None, "an operation with a rule"
         return self.rule.info_of(self.operation)
+
+    @property
+    def title(self) -> str:
+        """The name of the operation, and of what it calls."""
+        if self.name != CUSTOM_CALL:
+            return self.name
+        target = ir.StringAttr(self.operation.attributes["call_target_name"]).value
+        return f"{self.name} @{target}"
 
     def may_use(self, axis: str) -> bool:
         """Whether a mesh axis is left to the planner here."""

@@ -167,7 +167,7 @@ def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
                 continue
             ledger.add(
                 "fallback",
-                f"{node.name} has no rule: its operands are replicated, {moved:.0f} bytes per "
+                f"{node.title} has no rule: its operands are replicated, {moved:.0f} bytes per "
                 "device; add a rule in passes/ops, or lay its operands out whole",
                 node.operation,
                 bytes=0.0,

@@ -186,7 +186,7 @@ class Rewriter:
         if cut:
             self.ledger.add(
                 "fallback",
-                f"{node.name} does not know of padding: a dimension of {cut[0]} elements, which "
+                f"{node.title} does not know of padding: a dimension of {cut[0]} elements, which "
                 "its mesh axes do not divide, is put together for it; leave that dimension whole "
                 "there, or give it a size that they divide",
                 node.operation,
