@@ -21,6 +21,7 @@ from dtensor.passes.ops.table import opdef, rule_of
 from dtensor.passes.program import (
     BARRIER,
     BRANCHES,
+    CUSTOM_CALL,
     WHILE,
     Site,
     captured,
@@ -99,6 +100,14 @@ class Node:
         if self.sites:
             return self.sites[k]
         return self.operation, k
+
+
+def title_of(operation: ir.Operation) -> str:
+    """The name of an operation, and of what a custom call calls."""
+    if operation.name != CUSTOM_CALL:
+        return operation.name
+    target = ir.StringAttr(operation.attributes["call_target_name"]).value
+    return f"{operation.name} @{target}"
 
 
 @dataclass

@@ -13,6 +13,7 @@ from dtensor.passes.cuts.block_rows import cut_rows
 from dtensor.passes.cuts.chains import fuse_chains
 from dtensor.passes.cuts.joined_pads import join_pads
 from dtensor.passes.cuts.known_positions import write_as_cuts
+from dtensor.passes.cuts.merges import keep_apart
 from dtensor.passes.cuts.names import (
     BROADCAST,
     CUTS,
@@ -48,6 +49,8 @@ _ERASED = CUTS | WINDOWED | INDEXED
 _ERASED |= {RESHAPE, TRANSPOSE, REVERSE, BROADCAST, REDUCE, DOT, SELECT_AND_SCATTER}
 
 STEPS: tuple[Step, ...] = (
+    # Rows need not be put together where what is computed of them needs no merged dimensions.
+    keep_apart,
     # What hides slices and pads is written as those.
     write_as_cuts,
     write_in_blocks,
@@ -68,7 +71,7 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-_CUTTING = CUTS | INDEXED | {DOT}
+_CUTTING = CUTS | INDEXED | {DOT, RESHAPE}
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,9 @@ class FuseCutsPass(Pass):
     known likewise (a bilinear resize), becomes products of frames. Of `x.at[::2, 1::2].set(y)`, `y`
     is spread out to the size of `x`, and chosen at these places. A dynamic slice at known places is
     a slice, and what is put into most of an array of one number is padded with it.
+
+    What is computed of dimensions that a reshape merged, of which layouts given split an inner one
+    unevenly, is computed before they are merged: of `x.reshape(-1)` there would be padding within.
     """
 
     name: ClassVar[str] = "dtensor-fuse-cuts"
@@ -124,6 +130,7 @@ def _applied(
     """The operations after a step, without those that nobody reads; None if it changed nothing."""
     step(function)
     if not function.has_changed:
+        _erase_unused(function.made)  # written, and not worth its while
         return None
     erased = [name for name in function.ops.names if name in _ERASED or opdef(name).resizes]
     old = function.ops.named(*erased)

@@ -7,8 +7,14 @@ split as many as make each device compute no more than if all computed the whole
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from dtensor.dialect.attributes import layout_of
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.names import LAYOUT_ATTR
+from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, tensor_shape
 from dtensor.passes.graph import Graph, read_graph
 from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.classes import Place
@@ -31,6 +37,26 @@ class Shards:
         self._most = max((mesh.size for mesh in meshes.values()), default=1)
         self._splits: dict[Place, int] | None = None
         self._made: dict[tuple[Value, int], tuple[Value, int]] = {}
+
+    def is_uneven(self, constraints: Sequence[ir.Operation]) -> bool:
+        """Whether an argument, a result or a constraint has a layout that does not divide it.
+
+        Unlike the other questions it does not read the function.
+        """
+        meshes, function = self._meshes, self._function
+        given: list[tuple[ir.Type, Layout | None]] = [
+            (op.operands[0].type, layout_of(op.attributes[LAYOUT_ATTR], meshes))
+            for op in constraints
+        ]
+        for side in SIDES:
+            layouts = boundary_layouts(function, side, meshes)
+            given += zip(boundary_types(function, side), layouts, strict=True)
+        return any(
+            size % dim.split
+            for type_, layout in given
+            if layout is not None
+            for size, dim in zip(tensor_shape(type_) or (), layout.dims, strict=False)
+        )
 
     def fits(self, size: int, count: int, *places: tuple[Value, int]) -> bool:
         """Whether `count` elements, computed as `places` are, may be computed as some of `size`."""

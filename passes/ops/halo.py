@@ -93,7 +93,9 @@ def _meets_ends(placed: Placed, dim: WindowDim, found: Reach) -> bool:
     if not around.fits or true is None:
         return around.fits
     _, steps = _sizes(placed, dim)
-    last = (true + around.ends.behind) * window.base_dilation + window.low - window.reach  # where the last one begins
+    last = (
+        (true + around.ends.behind) * window.base_dilation + window.low - window.reach
+    )  # where the last one begins
     local = steps // placed.operands[0].dims[dim.operand].split
     return last // window.stride < (around.last + 1) * local
 

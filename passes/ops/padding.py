@@ -170,7 +170,7 @@ def reducing(rule: OpRule, factor: int) -> Fill | None:
 
 def indexing(rule: OpRule, factor: int) -> Fill | None:
     """As `passing`; along an indexed dimension only indices within the true size are read."""
-    is_indexed = rule.factors[factor].kind is FactorKind.REDUCTION
+    is_indexed = rule.factors[factor].reduction is not None
     return Fill.ANY if is_indexed else passing(rule, factor)
 
 

@@ -31,12 +31,13 @@ def element_bytes(element: str) -> float:
 class FactorKind(Enum):
     """What splitting a factor asks of an op.
 
-    PASS_THROUGH and REDUCTION are right on each shard by themselves; the other kinds need an
-    algorithm of the op that says so.
+    PASS_THROUGH, REDUCTION and OWNED are right on each shard by themselves; the other kinds need
+    an algorithm of the op that says so.
     """
 
     PASS_THROUGH = "pass-through"  # every shard by itself
     REDUCTION = "reduction"  # the shards' results are parts
+    OWNED = "owned"  # a reduction: few elements are read, and whoever has them gives them
     WINDOW = "window"  # each result element reads a window of elements
     SCAN = "scan"  # each result element reads all elements before it
     ORDER = "order"  # the elements are compared with each other: sort, top_k, argmax
@@ -45,7 +46,7 @@ class FactorKind(Enum):
     @property
     def is_local(self) -> bool:
         """Whether a shard needs nothing of the others."""
-        return self in (FactorKind.PASS_THROUGH, FactorKind.REDUCTION)
+        return self in (FactorKind.PASS_THROUGH, FactorKind.REDUCTION, FactorKind.OWNED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +367,7 @@ class RuleBuilder:
         if owner not in reductions_of(element):
             self.whole(0, dim, f"shards of {element} cannot be added")
             return False
-        self.share((0, dim), reduction=owner)
+        self.share((0, dim), reduction=owner, kind=FactorKind.OWNED)
         return True
 
     def passes(

@@ -32,7 +32,7 @@ from dtensor.passes.propagation.places import WHOLE, place_of
 from dtensor.passes.propagation.task import Task
 from dtensor.passes.sharding.specs import Places, Specs, is_contiguous
 
-ResultPlaces = Mapping[int, frozenset[int]] | None  # by node; None is anywhere
+ResultPlaces = Mapping[int, frozenset[int] | None] | None  # by node; None is anywhere
 Moves = tuple[frozenset[int], ...]  # sets of sub-axes; those of one may change together
 
 _MOST = 400  # strategies of one node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,13 +12,14 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassOptionError, PassState
 from dtensor.passes.cost.units import seconds_text
 from dtensor.passes.functions import main_function
-from dtensor.passes.graph import OP, Graph, Node, read_graph
+from dtensor.passes.graph import OP, Graph, Node, read_graph, title_of
 from dtensor.passes.ledger import Ledger, NodeFacts
 from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.planning.limits import EFFORTS, Limits
 from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import Plan, make_plan
 from dtensor.passes.planning.provenance import Provenance
+from dtensor.passes.planning.strategies import ResultPlaces
 from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import MAX_RANK
@@ -108,18 +109,30 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
     return _realise(task, plan)
 
 
-def _result_places(reach: Reach, labels: Sequence[Label]) -> Mapping[int, frozenset[int]] | None:
+def _result_places(reach: Reach, labels: Sequence[Label]) -> ResultPlaces:
     """Per result the places that what is given leads to; None if the axis may come out anywhere.
 
     It may where an op cannot use it, or orders what it splits: to order or transform it, an op
-    sends more than to move the axis to another dimension.
+    sends more than to move the axis to another dimension. So it is with a loop along what it
+    splits; but a result that what is given leads to comes out there all the same.
     """
     pairs = zip(reach.graph.nodes, labels, strict=True)
     if reach.refused or any(
         node.rule is not None and _orders(node.rule, label.factor) for node, label in pairs
     ):
         return None
-    return reach.result_places
+    places = reach.result_places
+    return {k: found or None for k, found in places.items()} if _is_walked(reach) else places
+
+
+def _is_walked(reach: Reach) -> bool:
+    """Whether a loop may read what the axis splits piece by piece."""
+    return any(
+        label.factor >= 0 and node.rule.factors[label.factor].kind is FactorKind.OWNED
+        for node, labels in zip(reach.graph.nodes, reach.labels, strict=True)
+        if node.rule is not None and node.weight > 1
+        for label in labels
+    )
 
 
 def _orders(rule: OpRule, factor: int) -> bool:
@@ -154,7 +167,7 @@ def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
                 continue
             ledger.add(
                 "fallback",
-                f"{node.name} has no rule: its operands are replicated, {moved:.0f} bytes per "
+                f"{title_of(node.operation)} has no rule: its operands are replicated, {moved:.0f} bytes per "
                 "device; add a rule in passes/ops, or lay its operands out whole",
                 node.operation,
                 bytes=0.0,

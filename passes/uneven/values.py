@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dtensor.dialect.mlir import Value, ir, operation_of
 from dtensor.passes.builder import Trail, place_behind
 from dtensor.passes.expansion.indices import index_element
-from dtensor.passes.graph import Graph
+from dtensor.passes.graph import Graph, title_of
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tagged_id
 from dtensor.passes.ops.attributes import shape_of
@@ -117,7 +117,7 @@ class Forms:
         size = next(true for long, true in zip(before, after, strict=True) if long != true)
         self.ledger.add(
             "cut",
-            f"{reader.name} does not know of padding: a dimension of {size} elements, which its "
+            f"{title_of(reader)} does not know of padding: a dimension of {size} elements, which its "
             "mesh axes do not divide",
             reader,
             ops=[n for op in (cut, reader) if (n := tagged_id(op.location)) is not None],

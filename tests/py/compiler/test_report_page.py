@@ -235,7 +235,7 @@ def test_warnings_come_first() -> None:
         (path[-1], text) for path, text in reader.text if path and path[-1] in ("li", "dd", "h2")
     ]
     assert said[0][0] == "li"
-    assert said[0][1].startswith("3x fallback: stablehlo.custom_call has no rule")
+    assert said[0][1].startswith("3x fallback: stablehlo.custom_call @")
     assert "No warnings:" in page().said("p")
 
 

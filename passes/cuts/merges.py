@@ -1,0 +1,344 @@
+"""What is computed of dimensions that a reshape merged, computed of them before that.
+
+`x.reshape(-1)` of rows that are not divided into shards, but split all the same, would have padding
+within: it is put together first. `jnp.vdot(x, y)`, `jnp.linalg.norm`, `x.reshape(-1, n) @ w` and
+the like need no merged dimensions. So the reshape moves behind what is computed of it, until a
+reduction, a product or another reshape ends it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo, users
+from dtensor.dialect.names import DOT_NUMBERS, RELAYOUT
+from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.cuts.names import BROADCAST, DOT, REDUCE, RESHAPE, TRANSPOSE
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.forms.walked import is_marked
+from dtensor.passes.ops.attributes import (
+    dot_sides,
+    integer,
+    integers,
+    shape_of,
+    splat_of,
+)
+from dtensor.passes.ops.batched import copied
+from dtensor.passes.ops.rows import IOTA
+from dtensor.passes.ops.table import opdef
+
+Groups: TypeAlias = tuple[tuple[int, ...], ...]  # by dimension, the sizes that it was merged from
+Apart: TypeAlias = tuple[Value, Groups]  # what was merged, and how
+
+_NOT_ELEMENTWISE = frozenset((BROADCAST, TRANSPOSE, RESHAPE, DOT, REDUCE))
+
+
+def keep_apart(function: Rewriting) -> None:
+    """Compute of dimensions before they are merged, where one would be padded within."""
+    if not function.shards.is_uneven(function.named(RELAYOUT)):
+        return
+    merges = _Merges(function)
+    for op, name, _ in function.ops.visits:
+        if is_marked(op):
+            continue
+        if name == RESHAPE:
+            merges.reshape(op)
+        elif merges.apart and any(value in merges.apart for value in op.operands):
+            _WRITERS.get(name, _Merges.elementwise)(merges, op)
+        elif not merges.parted.isdisjoint(op.operands) and _is_elementwise(op):
+            merges.parted.add(op.results[0])
+    merges.replace()
+
+
+class _Merges:
+    """The values that merge dimensions so, and what stands for those that are computed of them.
+
+    Attributes:
+        apart: what each of them merges.
+        written: what stands for what an operation gives, merged or not, in program order.
+        parted: what reshapes part again, and what is computed of that element by element.
+    """
+
+    def __init__(self, function: Rewriting) -> None:
+        self.function = function
+        self.apart: dict[Value, Apart] = {}
+        self.written: dict[Value, tuple[ir.Operation, Value]] = {}
+        self.parted: set[Value] = set()
+
+    def replace(self) -> None:
+        """Let what was written stand for operations, unless more would have to be merged then."""
+        left: dict[Value, int] = {}  # elements that are merged after all, if a value is not
+        for result, (op, _) in reversed(self.written.items()):
+            count = self._left(result, left)
+            if count <= sum(map(_elements, self._merged(op))):
+                left[result] = count
+        stands, now = self.apart.keys() - self.written.keys(), dict[Value, Value]()
+        for result, (op, whole) in self.written.items():
+            if result in left and stands >= set(self._merged(op)):
+                stands.add(result)
+                make = Builder(op, self.function.made)
+                now[result] = make.reshape(now.get(whole, whole), shape_of(result))
+                self.function.replace(op, now[result])
+
+    def _left(self, value: Value, left: dict[Value, int]) -> int:
+        """How many elements are merged, if a value is not: its own, unless all who read it do."""
+        if value not in self.apart:
+            return 0
+        known = [left.get(op.results[0]) if len(op.results) == 1 else None for op in users(value)]
+        count = sum(n for n in known if n is not None)
+        return count + _elements(value) if None in known else count
+
+    def _merged(self, op: ir.Operation) -> list[Value]:
+        return [value for value in op.operands if value in self.apart]
+
+    def reshape(self, op: ir.Operation) -> None:
+        """Dimensions are merged, or parted again."""
+        value, result = op.operands[0], op.results[0]
+        sizes = shape_of(result)
+        if value not in self.apart:
+            groups = merged_from(shape_of(value), sizes)
+            if groups is not None and self._is_padded_within(value, groups):
+                self.apart[result] = value, groups
+            return
+        whole, groups = self.apart[value]
+        again = (
+            _with_units(groups, sizes)
+            or merged_from(shape_of(whole), sizes)
+            or _parted(groups, sizes)
+        )
+        if again is not None:
+            make = Builder(op, self.function.made)
+            self._say(op, make.reshape(whole, _sizes(again)), again)
+            if result not in self.apart:
+                self.parted.add(result)
+
+    def _is_padded_within(self, value: Value, groups: Groups) -> bool:
+        """Whether layouts split a dimension unevenly that is merged behind another."""
+        if value in self.parted:
+            return any(len(group) > 1 for group in groups)
+        dim = 0
+        for group in groups:
+            for k, size in enumerate(group):
+                if math.prod(group[:k]) > 1 and size % self.function.shards.count((value, dim + k)):
+                    return True
+            dim += len(group)
+        return False
+
+    def _say(self, op: ir.Operation, whole: Value, groups: Groups) -> None:
+        """What an operation gives is `whole`, whose dimensions are merged then."""
+        self.written[op.results[0]] = op, whole
+        if any(len(group) > 1 for group in groups):
+            self.apart[op.results[0]] = whole, groups
+
+    def _of(self, value: Value, groups: Groups, make: Builder) -> Value | None:
+        """A value before dimensions are merged as `groups` say; None if it is not known so."""
+        apart = self.apart.get(value)
+        if apart is not None:
+            return apart[0] if apart[1] == groups else None
+        if all(len(group) == 1 for group in groups):
+            return value
+        sizes, splat, maker = _sizes(groups), splat_of(value), maker_of(value)
+        if splat is not None:
+            type_ = make.tensor_type(sizes, make.element_of(value))
+            return make.dense(ir.DenseElementsAttr.get_splat(type_, splat), type_)
+        if maker is not None and maker.name == BROADCAST:
+            given, dims = maker.operands[0], integers(maker.attributes["broadcast_dimensions"])
+            counts = zip(shape_of(given), dims, strict=True)
+            own = tuple([(1,) if count == 1 else groups[d] for count, d in counts])
+            found, to = self._of(given, own, make), _among(groups, dims, own)
+            return None if found is None else make.broadcast(found, sizes, to)
+        if maker is not None and maker.name == IOTA:
+            dim = integer(maker.attributes["iota_dimension"])
+            return _counted(make, groups, dim, make.element_of(value))
+        if maker is not None and len(maker.operands) == 1 and _is_elementwise(maker):
+            found = self._of(maker.operands[0], groups, make)
+            return (
+                None if found is None else copied(make, maker, [found], [tuple(sizes)]).results[0]
+            )
+        return None
+
+    def elementwise(self, op: ir.Operation) -> None:
+        """Each element is computed of those at its place."""
+        if not _is_elementwise(op):
+            return
+        make = Builder(op, self.function.made)
+        groups = next(self.apart[v][1] for v in op.operands if v in self.apart)
+        values = [self._of(v, groups, make) if shape_of(v) else v for v in op.operands]
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            self._say(op, copied(make, op, known, [tuple(_sizes(groups))]).results[0], groups)
+
+    def broadcast(self, op: ir.Operation) -> None:
+        """A dimension that is kept is merged from the same ones."""
+        whole, groups = self.apart[op.operands[0]]
+        dims = integers(op.attributes["broadcast_dimensions"])
+        before, after = shape_of(op.operands[0]), shape_of(op.results[0])
+        if any(before[k] != after[d] and groups[k] != (1,) for k, d in enumerate(dims)):
+            return
+        new: list[tuple[int, ...]] = [(size,) for size in after]
+        for k, d in enumerate(dims):
+            if before[k] == after[d]:
+                new[d] = groups[k]
+        make = Builder(op, self.function.made)
+        spread = make.broadcast(whole, _sizes(new), _among(new, dims, groups))
+        self._say(op, spread, tuple(new))
+
+    def transpose(self, op: ir.Operation) -> None:
+        """Dimensions move together with those that they were merged with."""
+        whole, groups = self.apart[op.operands[0]]
+        order = integers(op.attributes["permutation"])
+        moved = tuple([groups[d] for d in order])
+        make = Builder(op, self.function.made)
+        self._say(op, make.transpose(whole, _among(groups, order, moved)), moved)
+
+    def reduce(self, op: ir.Operation) -> None:
+        """Of a merged dimension, all are reduced that it was merged from."""
+        values, starts = op.operands[: len(op.results)], op.operands[len(op.results) :]
+        if len(values) > 1 or values[0] not in self.apart:
+            return
+        whole, groups = self.apart[values[0]]
+        dims = integers(op.attributes["dimensions"])
+        left = tuple([group for d, group in enumerate(groups) if d not in dims])
+        make = Builder(op, self.function.made)
+        gone = integers_attr(_among(groups, dims, [groups[d] for d in dims]))
+        new = copied(make, op, [whole, *starts], [tuple(_sizes(left))], {"dimensions": gone})
+        self._say(op, new.results[0], left)
+
+    def dot(self, op: ir.Operation) -> None:
+        """What both sides share is merged from the same ones on both."""
+        sides, make = dot_sides(op), Builder(op, self.function.made)
+        groups = [list(self._groups(value)) for value in op.operands]
+        for one, other in ((0, 1), (1, 0)):
+            for mine, others in zip(sides[one], sides[other], strict=True):
+                for d, e in zip(mine, others, strict=True):
+                    if len(groups[one][d]) > 1:
+                        groups[other][e] = groups[one][d]
+        values = [
+            self._of(value, tuple(of), make) for value, of in zip(op.operands, groups, strict=True)
+        ]
+        left, right = values
+        if left is None or right is None:
+            return
+
+        def places(side: int, which: int) -> list[int]:
+            dims, of = sides[side][which], groups[side]
+            return _among(of, dims, [of[d] for d in dims])
+
+        numbers = stablehlo.DotDimensionNumbers.get(
+            places(0, 0), places(1, 0), places(0, 1), places(1, 1)
+        )
+        shared = [groups[0][d] for d in sides[0][0]]
+        free = [
+            group
+            for of, (batch, summed) in zip(groups, sides, strict=True)
+            for d, group in enumerate(of)
+            if d not in batch and d not in summed
+        ]
+        result = (*shared, *free)
+        new = copied(make, op, [left, right], [tuple(_sizes(result))], {DOT_NUMBERS: numbers})
+        self._say(op, new.results[0], result)
+
+    def _groups(self, value: Value) -> Groups:
+        found = self.apart.get(value)
+        return found[1] if found is not None else tuple([(size,) for size in shape_of(value)])
+
+
+_WRITERS: dict[str, Callable[[_Merges, ir.Operation], None]] = {
+    BROADCAST: _Merges.broadcast,
+    TRANSPOSE: _Merges.transpose,
+    REDUCE: _Merges.reduce,
+    DOT: _Merges.dot,
+}
+
+
+def merged_from(before: Sequence[int], after: Sequence[int]) -> Groups | None:
+    """Which dimensions each one was merged from; None if others than whole ones were."""
+    groups: list[tuple[int, ...]] = []
+    k = 0
+    for size in after:
+        first = k
+        while k < len(before) and (k == first or math.prod(before[first:k]) < size):
+            k += 1
+        if math.prod(before[first:k]) != size or k == first or not size:
+            return None
+        groups.append(tuple(before[first:k]))
+    if groups and all(size == 1 for size in before[k:]):
+        groups[-1] += tuple(before[k:])
+        return tuple(groups)
+    return None
+
+
+def _with_units(groups: Groups, after: Sequence[int]) -> Groups | None:
+    """What is merged still, where a reshape only adds or drops dimensions of one element."""
+    left = [group for group in groups if math.prod(group) != 1]
+    if [math.prod(group) for group in left] != [size for size in after if size != 1]:
+        return None
+    rest = iter(left)
+    return tuple([(1,) if size == 1 else next(rest) for size in after])
+
+
+def _parted(groups: Groups, after: Sequence[int]) -> Groups | None:
+    """What is merged still, where a reshape parts others; None if it does anything else."""
+    parted: list[tuple[int, ...]] = []
+    for group in groups:
+        size, part = math.prod(group), 1
+        if len(group) > 1:
+            if len(parted) == len(after) or after[len(parted)] != size:
+                return None
+            parted.append(group)
+            continue
+        while part < size or size == part == 1:
+            if len(parted) == len(after):
+                return None
+            part *= after[len(parted)]
+            parted.append((after[len(parted)],))
+            if part >= size:
+                break
+        if part != size:
+            return None
+    return tuple(parted) if len(parted) == len(after) else None
+
+
+def _sizes(groups: Sequence[tuple[int, ...]]) -> list[int]:
+    return [size for group in groups for size in group]
+
+
+def _starts(groups: Sequence[tuple[int, ...]]) -> list[int]:
+    """Where the dimensions begin that each one was merged from."""
+    starts, at = [], 0
+    for group in groups:
+        starts.append(at)
+        at += len(group)
+    return starts
+
+
+def _among(
+    groups: Sequence[tuple[int, ...]], dims: Sequence[int], parts: Sequence[tuple[int, ...]]
+) -> list[int]:
+    """Where dimensions, of so many parts each, stand among those that all were merged from."""
+    starts = _starts(groups)
+    return [starts[d] + k for d, part in zip(dims, parts, strict=True) for k in range(len(part))]
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    """Whether each element is computed of those at its place, and of scalars."""
+    if op.name in _NOT_ELEMENTWISE or len(op.results) != 1 or not opdef(op.name).resizes:
+        return False
+    shape = shape_of(op.results[0])
+    return bool(shape) and all(shape_of(value) in (shape, ()) for value in op.operands)
+
+
+def _elements(value: Value) -> int:
+    return math.prod(shape_of(value))
+
+
+def _counted(make: Builder, groups: Groups, dim: int, element: str) -> Value:
+    """What counts along a merged dimension, before it is merged."""
+    sizes, start, group = _sizes(groups), _starts(groups)[dim], groups[dim]
+    parts = [
+        make.times(make.iota(sizes, start + k, element), math.prod(group[k + 1 :]))
+        for k in range(len(group))
+    ]
+    return make.combined("add", parts)

@@ -1,0 +1,80 @@
+"""What is computed of dimensions that a reshape merges, of which an inner one does not divide.
+
+Values against one device, with NaN in the padding; nothing is put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dtensor.dialect.layout import UNSHARDED, Layout
+from tests.py.uneven.on_meshes import GRID, check, cuts, gathered, sent
+
+RANDOM = np.random.default_rng(5)
+ROWS, COLUMNS, WIDTH, WORDS = 13, 19, 3, 7
+MATRIX = RANDOM.normal(size=(ROWS, COLUMNS)).astype(np.float32)
+TOKENS = RANDOM.normal(size=(ROWS, COLUMNS, WIDTH)).astype(np.float32)
+UP = RANDOM.normal(size=(WIDTH, WORDS)).astype(np.float32)
+WORD = RANDOM.integers(0, WORDS, (ROWS, COLUMNS)).astype(np.int32)
+SCALAR = 4  # bytes
+
+
+def loss(x: Any, words: Any) -> Any:
+    """As optax and flax have it, of tokens in one dimension."""
+    logits = jax.nn.log_softmax((x @ UP).reshape(-1, WORDS))
+    return -(logits * jax.nn.one_hot(words.reshape(-1), WORDS)).sum(-1).mean()
+
+
+def feed_forward(x: Any) -> Any:
+    flat = jnp.tanh(x.reshape(-1, WIDTH) @ UP + jnp.arange(7.0))
+    return (flat @ UP.T).reshape(x.shape)
+
+
+def solved(b: Any) -> Any:
+    """Conjugate gradients, whose scalars are `jnp.vdot`."""
+    return jax.scipy.sparse.linalg.cg(lambda x: 3 * x + 0.1 * x * jnp.abs(b), b, maxiter=3)[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "values", "scalars"),
+    [
+        (lambda x: jnp.vdot(x, x + 1), (MATRIX,), 1),
+        (lambda x: jnp.where(x > 0, x, 9.0).ravel().min(), (MATRIX,), 1),
+        (lambda x: x.reshape(-1).std(), (MATRIX,), 2),
+        (lambda x: (jnp.arange(ROWS * COLUMNS) * x.reshape(-1)).sum(), (MATRIX,), 1),
+        (lambda x: jnp.exp(x.ravel()).reshape(x.shape), (MATRIX,), 0),
+        (lambda x: jnp.tanh(x.reshape(-1, WIDTH).T).sum(1), (TOKENS,), WIDTH),
+        (lambda x: x.reshape(-1, WIDTH).T @ x.reshape(-1, WIDTH), (TOKENS,), WIDTH**2),
+        (feed_forward, (TOKENS,), 0),
+        (jax.grad(lambda x: (feed_forward(x) ** 2).sum()), (TOKENS,), 0),
+        (loss, (TOKENS, WORD), 1),
+        (jax.grad(loss), (TOKENS, WORD), 0),
+        (solved, (MATRIX,), 12),
+    ],
+)
+def test_nothing_is_put_together(
+    function: Callable[..., Any], values: tuple[Any, ...], scalars: int
+) -> None:
+    layouts = tuple([Layout(["x", "y", *[UNSHARDED] * (v.ndim - 2)], GRID) for v in values])
+    compiled = check(function, *values, in_layouts=layouts, error=1e-4, absolute=1e-4)
+    assert not gathered(compiled)
+    assert not cuts(compiled)
+    assert sent(compiled) <= 2 * scalars * SCALAR
+
+
+def test_what_needs_merged_dimensions_is_merged_where_it_is_smallest() -> None:
+    """Scores of words are more than what they are computed of."""
+
+    def sorted_scores(x: Any) -> Any:
+        return jnp.cumsum(x.reshape(-1, WIDTH) @ UP, 0)
+
+    layout = Layout(["x", "y", UNSHARDED], GRID)
+    compiled = check(sorted_scores, TOKENS, in_layouts=(layout,), error=1e-4, absolute=1e-4)
+    whole = 16 * 20 * WIDTH * 4
+    assert sum(c.bytes for c in compiled.collectives if "f32" in str(c)) <= 2 * whole
