@@ -167,8 +167,8 @@ def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
                 continue
             ledger.add(
                 "fallback",
-                f"{title_of(node.operation)} has no rule: its operands are replicated, {moved:.0f} bytes per "
-                "device; add a rule in passes/ops, or lay its operands out whole",
+                f"{title_of(node.operation)} has no rule: its operands are replicated, {moved:.0f} "
+                "bytes per device; add a rule in passes/ops, or lay its operands out whole",
                 node.operation,
                 bytes=0.0,
                 asked_for=False,

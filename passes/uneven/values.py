@@ -117,8 +117,8 @@ class Forms:
         size = next(true for long, true in zip(before, after, strict=True) if long != true)
         self.ledger.add(
             "cut",
-            f"{title_of(reader)} does not know of padding: a dimension of {size} elements, which its "
-            "mesh axes do not divide",
+            f"{title_of(reader)} does not know of padding: a dimension of {size} elements, which "
+            "its mesh axes do not divide",
             reader,
             ops=[n for op in (cut, reader) if (n := tagged_id(op.location)) is not None],
         )
