@@ -9,12 +9,21 @@ reduction, a product or another reshape ends it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo, users
 from dtensor.dialect.names import DOT_NUMBERS, RELAYOUT
 from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.cuts.groups import (
+    Groups,
+    among,
+    merged_from,
+    parted_as,
+    sizes_of,
+    starts_of,
+    with_units,
+)
 from dtensor.passes.cuts.names import BROADCAST, DOT, REDUCE, RESHAPE, TRANSPOSE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.walked import is_marked
@@ -29,7 +38,6 @@ from dtensor.passes.ops.batched import copied
 from dtensor.passes.ops.rows import IOTA
 from dtensor.passes.ops.table import opdef
 
-Groups: TypeAlias = tuple[tuple[int, ...], ...]  # by dimension, the sizes that it was merged from
 Apart: TypeAlias = tuple[Value, Groups]  # what was merged, and how
 
 _NOT_ELEMENTWISE = frozenset((BROADCAST, TRANSPOSE, RESHAPE, DOT, REDUCE))
@@ -104,13 +112,13 @@ class _Merges:
             return
         whole, groups = self.apart[value]
         again = (
-            _with_units(groups, sizes)
+            with_units(groups, sizes)
             or merged_from(shape_of(whole), sizes)
-            or _parted(groups, sizes)
+            or parted_as(groups, sizes)
         )
         if again is not None:
             make = Builder(op, self.function.made)
-            self._say(op, make.reshape(whole, _sizes(again)), again)
+            self._say(op, make.reshape(whole, sizes_of(again)), again)
             if result not in self.apart:
                 self.parted.add(result)
 
@@ -139,7 +147,7 @@ class _Merges:
             return apart[0] if apart[1] == groups else None
         if all(len(group) == 1 for group in groups):
             return value
-        sizes, splat, maker = _sizes(groups), splat_of(value), maker_of(value)
+        sizes, splat, maker = sizes_of(groups), splat_of(value), maker_of(value)
         if splat is not None:
             type_ = make.tensor_type(sizes, make.element_of(value))
             return make.dense(ir.DenseElementsAttr.get_splat(type_, splat), type_)
@@ -147,7 +155,7 @@ class _Merges:
             given, dims = maker.operands[0], integers(maker.attributes["broadcast_dimensions"])
             counts = zip(shape_of(given), dims, strict=True)
             own = tuple([(1,) if count == 1 else groups[d] for count, d in counts])
-            found, to = self._of(given, own, make), _among(groups, dims, own)
+            found, to = self._of(given, own, make), among(groups, dims, own)
             return None if found is None else make.broadcast(found, sizes, to)
         if maker is not None and maker.name == IOTA:
             dim = integer(maker.attributes["iota_dimension"])
@@ -168,7 +176,7 @@ class _Merges:
         values = [self._of(v, groups, make) if shape_of(v) else v for v in op.operands]
         known = [value for value in values if value is not None]
         if len(known) == len(values):
-            self._say(op, copied(make, op, known, [tuple(_sizes(groups))]).results[0], groups)
+            self._say(op, copied(make, op, known, [tuple(sizes_of(groups))]).results[0], groups)
 
     def broadcast(self, op: ir.Operation) -> None:
         """A dimension that is kept is merged from the same ones."""
@@ -182,7 +190,7 @@ class _Merges:
             if before[k] == after[d]:
                 new[d] = groups[k]
         make = Builder(op, self.function.made)
-        spread = make.broadcast(whole, _sizes(new), _among(new, dims, groups))
+        spread = make.broadcast(whole, sizes_of(new), among(new, dims, groups))
         self._say(op, spread, tuple(new))
 
     def transpose(self, op: ir.Operation) -> None:
@@ -191,7 +199,7 @@ class _Merges:
         order = integers(op.attributes["permutation"])
         moved = tuple([groups[d] for d in order])
         make = Builder(op, self.function.made)
-        self._say(op, make.transpose(whole, _among(groups, order, moved)), moved)
+        self._say(op, make.transpose(whole, among(groups, order, moved)), moved)
 
     def reduce(self, op: ir.Operation) -> None:
         """Of a merged dimension, all are reduced that it was merged from."""
@@ -202,8 +210,8 @@ class _Merges:
         dims = integers(op.attributes["dimensions"])
         left = tuple([group for d, group in enumerate(groups) if d not in dims])
         make = Builder(op, self.function.made)
-        gone = integers_attr(_among(groups, dims, [groups[d] for d in dims]))
-        new = copied(make, op, [whole, *starts], [tuple(_sizes(left))], {"dimensions": gone})
+        gone = integers_attr(among(groups, dims, [groups[d] for d in dims]))
+        new = copied(make, op, [whole, *starts], [tuple(sizes_of(left))], {"dimensions": gone})
         self._say(op, new.results[0], left)
 
     def dot(self, op: ir.Operation) -> None:
@@ -224,7 +232,7 @@ class _Merges:
 
         def places(side: int, which: int) -> list[int]:
             dims, of = sides[side][which], groups[side]
-            return _among(of, dims, [of[d] for d in dims])
+            return among(of, dims, [of[d] for d in dims])
 
         numbers = stablehlo.DotDimensionNumbers.get(
             places(0, 0), places(1, 0), places(0, 1), places(1, 1)
@@ -237,7 +245,7 @@ class _Merges:
             if d not in batch and d not in summed
         ]
         result = (*shared, *free)
-        new = copied(make, op, [left, right], [tuple(_sizes(result))], {DOT_NUMBERS: numbers})
+        new = copied(make, op, [left, right], [tuple(sizes_of(result))], {DOT_NUMBERS: numbers})
         self._say(op, new.results[0], result)
 
     def _groups(self, value: Value) -> Groups:
@@ -251,75 +259,6 @@ _WRITERS: dict[str, Callable[[_Merges, ir.Operation], None]] = {
     REDUCE: _Merges.reduce,
     DOT: _Merges.dot,
 }
-
-
-def merged_from(before: Sequence[int], after: Sequence[int]) -> Groups | None:
-    """Which dimensions each one was merged from; None if others than whole ones were."""
-    groups: list[tuple[int, ...]] = []
-    k = 0
-    for size in after:
-        first = k
-        while k < len(before) and (k == first or math.prod(before[first:k]) < size):
-            k += 1
-        if math.prod(before[first:k]) != size or k == first or not size:
-            return None
-        groups.append(tuple(before[first:k]))
-    if groups and all(size == 1 for size in before[k:]):
-        groups[-1] += tuple(before[k:])
-        return tuple(groups)
-    return None
-
-
-def _with_units(groups: Groups, after: Sequence[int]) -> Groups | None:
-    """What is merged still, where a reshape only adds or drops dimensions of one element."""
-    left = [group for group in groups if math.prod(group) != 1]
-    if [math.prod(group) for group in left] != [size for size in after if size != 1]:
-        return None
-    rest = iter(left)
-    return tuple([(1,) if size == 1 else next(rest) for size in after])
-
-
-def _parted(groups: Groups, after: Sequence[int]) -> Groups | None:
-    """What is merged still, where a reshape parts others; None if it does anything else."""
-    parted: list[tuple[int, ...]] = []
-    for group in groups:
-        size, part = math.prod(group), 1
-        if len(group) > 1:
-            if len(parted) == len(after) or after[len(parted)] != size:
-                return None
-            parted.append(group)
-            continue
-        while part < size or size == part == 1:
-            if len(parted) == len(after):
-                return None
-            part *= after[len(parted)]
-            parted.append((after[len(parted)],))
-            if part >= size:
-                break
-        if part != size:
-            return None
-    return tuple(parted) if len(parted) == len(after) else None
-
-
-def _sizes(groups: Sequence[tuple[int, ...]]) -> list[int]:
-    return [size for group in groups for size in group]
-
-
-def _starts(groups: Sequence[tuple[int, ...]]) -> list[int]:
-    """Where the dimensions begin that each one was merged from."""
-    starts, at = [], 0
-    for group in groups:
-        starts.append(at)
-        at += len(group)
-    return starts
-
-
-def _among(
-    groups: Sequence[tuple[int, ...]], dims: Sequence[int], parts: Sequence[tuple[int, ...]]
-) -> list[int]:
-    """Where dimensions, of so many parts each, stand among those that all were merged from."""
-    starts = _starts(groups)
-    return [starts[d] + k for d, part in zip(dims, parts, strict=True) for k in range(len(part))]
 
 
 def _is_elementwise(op: ir.Operation) -> bool:
@@ -336,7 +275,7 @@ def _elements(value: Value) -> int:
 
 def _counted(make: Builder, groups: Groups, dim: int, element: str) -> Value:
     """What counts along a merged dimension, before it is merged."""
-    sizes, start, group = _sizes(groups), _starts(groups)[dim], groups[dim]
+    sizes, start, group = sizes_of(groups), starts_of(groups)[dim], groups[dim]
     parts = [
         make.times(make.iota(sizes, start + k, element), math.prod(group[k + 1 :]))
         for k in range(len(group))
