@@ -144,6 +144,10 @@ ROWS_OF_TABLE: dict[str, Row] = {
     ),
     "roll": row(5 * SLICE, "5 S", lambda x: jnp.roll(x, 5, 0), LONG, out=ROWS),
     "reverse": row(LOCAL, "L", lambda x: x[::-1], LONG, out=ROWS),
+    "exchanged_pairs": row(0, "nothing", lambda x: x[jnp.arange(len(x)) ^ 1], LONG, out=ROWS),
+    "exchanged_shards": row(
+        LOCAL, "L", lambda x: x[jnp.arange(len(x)) ^ len(x) // 4], LONG, out=ROWS
+    ),
     "every_second": row(0, "nothing", lambda x: x[::2], LONG, out=ROWS),
     "causal_conv1d": row(
         3 * SLICE,

@@ -1,8 +1,9 @@
 """Gathers, scatters and dynamic slices at known positions: slices, reversals, repetitions.
 
 A gather of rows 0, 0, 1, 1, 2, 2 is `jnp.repeat`, one of rows 3, 2, 1 a reversal, and one of a
-matrix of positions may read frames, or a grid of rows and columns. Written so, a split dimension
-stays split. Of a gather nobody knows which shard has what it reads.
+matrix of positions may read frames, or a grid of rows and columns. One of `arange(n) ^ 4` exchanges
+blocks. Written so, a split dimension stays split. Of a gather nobody knows which shard has what it
+reads.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.digits import Digits
 from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.cuts.known_windows import (
     filled_around,
@@ -30,6 +32,9 @@ from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
+
+_FEW = 2  # runs; more of them may be exchanged blocks
+Said = Runs | Frames | Digits  # what known positions are
 
 _WIDEST_STEP = 8  # from one element that is written to the next, where most are said to be
 _SPARSEST = 64  # elements of the whole for each that is written
@@ -64,25 +69,31 @@ class _Access:
         """Whether what is read or written has no dimension for this one."""
         return not self.axes and not self.is_wide
 
-    def said(self) -> Runs | Frames | None:
-        """Where elements are read or written, if that is a few runs, or frames."""
+    def said(self) -> Said | None:
+        """Where elements are read or written, if that is a few runs, frames, or of a few digits."""
         starts = self.starts
         positions = starts[..., None] + np.arange(self.width) if self.is_wide else starts
         if positions.ndim > 1:
             return Frames.of(positions) if positions.ndim == 2 else None
-        return Runs.of(np.atleast_1d(positions))
+        row = np.atleast_1d(positions)
+        runs = Runs.of(row)
+        return runs if runs is not None and len(runs.each) <= _FEW else Digits.of(row) or runs
 
-    def written(self, size: int, kind: str) -> Runs | Frames | None:
+    def written(self, size: int, kind: str) -> Said | None:
         """The same of a scatter; None where one is dropped, or the order of updates matters."""
         if (self.starts < 0).any() or (self.starts > size - self.width).any():
             return None
         said = self.said()
-        if not isinstance(said, Runs):
+        if isinstance(said, Digits) and kind == "set" and self.starts.size < size:
+            said = Runs.of(np.atleast_1d(self.starts))
+        if isinstance(said, Frames):
             return None if kind == "set" else said
+        if said is None or isinstance(said, Digits):
+            return said
         is_set_twice = kind == "set" and said.once < self.starts.size * self.width
         return None if is_set_twice or not said.step else said
 
-    def taken(self, make: Builder, value: Value, said: Runs | Frames) -> Value:
+    def taken(self, make: Builder, value: Value, said: Said) -> Value:
         """What stands at positions along the dimension."""
         value = said.taken(make, value, self.dim)
         shape = make.shape_of(value)
@@ -94,7 +105,7 @@ class _Access:
         self,
         make: Builder,
         value: Value,
-        said: Runs | Frames,
+        said: Said,
         size: int,
         nothing: Value,
         beside: Value,
@@ -106,7 +117,7 @@ class _Access:
         return said.put_back(make, value, self.dim, size, nothing, beside)
 
 
-def _reaches_most(access: _Access, said: Runs | Frames, size: int) -> bool:
+def _reaches_most(access: _Access, said: Said, size: int) -> bool:
     """Whether elements are written all over most of a dimension, not further apart than a few."""
     count = access.starts.size * access.width
     return said.step <= _WIDEST_STEP and 2 * count * said.step >= size
@@ -248,10 +259,12 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
         ]
     if kind != "set":
         return builder.combined("add", (into, *parts))
-    choices = product(*(each.each for each in said if isinstance(each, Runs)))
-    for part, runs in zip(parts, choices, strict=True):
-        inside = {access.dim: run for access, run in zip(accesses, runs, strict=True)}
-        into = builder.select(box(builder, sizes, inside), part, into)
+    # Of digits all elements are written: what they are put back to is all that is left.
+    runs = [(access.dim, each.each) for access, each in pairs if isinstance(each, Runs)]
+    choices = product(*(each for _, each in runs))
+    for part, chosen in zip(parts, choices, strict=True):
+        inside = {dim: run for (dim, _), run in zip(runs, chosen, strict=True)}
+        into = builder.select(box(builder, sizes, inside), part, into) if inside else part
     return into
 
 

@@ -7,9 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dtensor
 from dtensor.dialect.context import make_context, parse_module
+from dtensor.passes.cuts.digits import Digits
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.numbers import known_integers
 
@@ -32,6 +35,14 @@ def transposed(table: Any) -> Any:
     return jax.lax.gather(table, jnp.arange(12)[:, None], numbers, (64, 1))
 
 
+def bits_reversed(count: int) -> Any:
+    """Positions of as many elements as a power of two says, their bits the other way round."""
+    found = np.zeros(1, np.int32)
+    while len(found) < count:
+        found = np.concatenate([2 * found, 2 * found + 1])
+    return found
+
+
 CASES: dict[str, tuple[Any, list[Any], Function, set[str]]] = {
     "twice as large": (IMAGE, ROWS_OF_IMAGE, resized(32, 16), LOCAL),
     "three times": (IMAGE, ROWS_OF_IMAGE, resized(48, 24), LOCAL),
@@ -52,6 +63,46 @@ CASES: dict[str, tuple[Any, list[Any], Function, set[str]]] = {
         ROWS_OF_TABLE,
         lambda t: t[np.roll(np.arange(64), 32)],
         {"shard_permute", "all_to_all"},
+    ),
+    "pairs exchanged": (TABLE, ROWS_OF_TABLE, lambda t: t[np.arange(64) ^ 1], LOCAL),
+    "blocks exchanged": (TABLE, ROWS_OF_TABLE, lambda t: t[jnp.arange(64) ^ 13], LOCAL),
+    "blocks turned": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: t[np.arange(64) // 8 * 8 + 7 - np.arange(64) % 8],
+        LOCAL,
+    ),
+    "shards exchanged": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: t[np.arange(64) ^ 16],
+        {"shard_permute", "all_gather", "all_to_all"},
+    ),
+    "bits reversed": (TABLE, ROWS_OF_TABLE, lambda t: t[bits_reversed(64)], MOVED | {"all_gather"}),
+    "pairs of a part exchanged": (
+        TABLE,
+        ["x", None],
+        lambda t: t[8 + (np.arange(32) ^ 1)],
+        {"shard_permute", "all_gather", "all_to_all"},
+    ),
+    "pairs set": (TABLE, ROWS_OF_TABLE, lambda t: t.at[np.arange(64) ^ 1].set(jnp.sin(t)), LOCAL),
+    "blocks added to": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: t.at[np.arange(64) ^ 6].add(jnp.sin(t)),
+        LOCAL,
+    ),
+    "pairs of a part set": (
+        TABLE,
+        [None, "x"],
+        lambda t: t.at[np.arange(32) ^ 1].set(jnp.sin(t[:32])),
+        LOCAL,
+    ),
+    "columns of two digits": (
+        TABLE,
+        ["y", "x"],
+        lambda t: t[:, np.arange(12) % 3 * 4 + np.arange(12) // 3],
+        {"all_to_all", "all_gather"},
     ),
     "beyond the end": (
         TABLE,
@@ -297,3 +348,24 @@ def test_few_of_many_elements_are_written_in_their_place(columns: int, is_chosen
     expected[::2, 3] = 1.0
     np.testing.assert_array_equal(compiled(table).to_jax(), expected)
     assert ("stablehlo.scatter" not in compiled.executable.lowered.as_text()) == is_chosen
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_positions_of_digits_are_found_and_others_are_not(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(2, 4), min_size=1, max_size=4))
+    order = data.draw(st.permutations(range(len(sizes))))
+    turned = data.draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes)))
+    count, start = int(np.prod(sizes)), data.draw(st.integers(0, 3))
+    cube = np.arange(count).reshape(sizes)
+    cube = cube[tuple(slice(None, None, -1 if turn else 1) for turn in turned)]
+    positions = start + cube.transpose(order).reshape(-1)
+    found = Digits.of(positions)
+    assert found is not None
+    assert found.start == start
+    steps = zip(np.indices(found.sizes).reshape(len(found.sizes), -1), found.steps, strict=True)
+    np.testing.assert_array_equal(positions - positions[0], sum(at * step for at, step in steps))
+    one, other = data.draw(st.permutations(range(count)))[:2]
+    wrong = positions.copy()
+    wrong[one] = wrong[other]  # one is there twice, and one is missing
+    assert Digits.of(wrong) is None
