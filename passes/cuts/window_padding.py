@@ -112,9 +112,10 @@ def _take_cut(op: ir.Operation) -> bool:
 
 def _does_nothing(cut: ir.Operation) -> bool:
     """Whether an operation cuts nothing off and adds nothing."""
-    if cut.name == PAD:
-        return not any([any(numbers) for numbers in pad_numbers(cut)])
-    return len(cut.operands) == 1 and bool(cut.results[0].type == cut.operands[0].type)
+    is_as_long = bool(cut.results[0].type == cut.operands[0].type)
+    if cut.name == PAD:  # there are no gaps in between if there is one element
+        return is_as_long and not any([*pad_numbers(cut)[0], *pad_numbers(cut)[1]])
+    return len(cut.operands) == 1 and is_as_long
 
 
 def _cut_off(cut: ir.Operation) -> tuple[list[int], list[int]] | None:

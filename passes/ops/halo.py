@@ -93,9 +93,8 @@ def _meets_ends(placed: Placed, dim: WindowDim, found: Reach) -> bool:
     if not around.fits or true is None:
         return around.fits
     _, steps = _sizes(placed, dim)
-    last = (
-        (true + around.ends.behind) * window.base_dilation + window.low - window.reach
-    )  # where the last one begins
+    # Where the last window begins, counted from the first.
+    last = (true + around.ends.behind) * window.base_dilation + window.low - window.reach
     local = steps // placed.operands[0].dims[dim.operand].split
     return last // window.stride < (around.last + 1) * local
 
@@ -258,6 +257,7 @@ def fetch_all(
             is_whole = placed.operands[0].dims[dim.operand].split == 1
             if is_whole and dim.window.ends is not None:
                 value = surrounded(op.ctx, value, (), dim.operand, _around(placed, dim, None))
+                value = op.ctx.cut(value, dim.operand, 0, _read_of_whole(placed, dim))
         op.operation.operands[k] = value
     op.operation.attributes["padding"] = _padding(placed, dims, count)
     forget(op.operation, ENDS)
@@ -271,8 +271,18 @@ def _padding(placed: Placed, dims: Sequence[WindowDim], count: int) -> ir.Attrib
         if placed.operands[0].dims[dim.operand].split > 1:
             rows[dim.row] = _reached(placed, dim).pads
         elif window.ends is not None:
-            rows[dim.row] = window.low % gap, window.high - _behind(window) * gap
+            rows[dim.row] = window.low % gap, window.high % gap
     return matrix_attr(rows)
+
+
+def _read_of_whole(placed: Placed, dim: WindowDim) -> int:
+    """How many elements windows read of a whole dimension and of what is around it.
+
+    XLA takes a window of one element for the element, and overlooks padding that is negative.
+    """
+    window = dim.window
+    around, size = _around(placed, dim, None), placed.op.operand_shapes[0][dim.operand]
+    return around.low + size + around.high + min(0, window.high) // window.base_dilation
 
 
 def spared_shape(placed: Placed, dims: Sequence[WindowDim], numbers: Sequence[int]) -> list[int]:

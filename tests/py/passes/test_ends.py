@@ -294,3 +294,13 @@ def test_windows_behind_the_end_read_what_is_around_it(mesh: Any, size: int, mod
         ]
 
     run(program, mesh, [["x", UNSHARDED]], numbers((size, 2)))
+
+
+def test_a_window_of_one_element_over_what_is_made_longer() -> None:
+    """Rows are read whole: padding behind them that is negative is more than XLA knows."""
+
+    def program(x: Any) -> Any:
+        padded = jnp.pad(x, ((2, 1), (0, 0)), mode="reflect")
+        return lax.reduce_window(padded, 0.0, lax.add, (1, 1), (1, 1), "VALID")
+
+    run(program, LINE, [["x", UNSHARDED]], numbers((12, 2)))

@@ -94,3 +94,14 @@ def test_what_padding_crops_is_not_read(padding: tuple[int, int], apart: int) ->
     for specs in ([UNSHARDED] * 4, [UNSHARDED, "x", UNSHARDED, UNSHARDED]):
         step = jit(convolved, mesh=GRID, in_layouts=(Layout(specs, GRID),), returns="jax")
         np.testing.assert_array_equal(np.asarray(step(x)), wanted)
+
+
+def test_gaps_of_one_element_are_none() -> None:
+    """XLA took windows over them, and over padding besides, for as many of the one element."""
+
+    def loss(x: Any) -> Any:
+        sums = lax.reduce_window(x[:5], 0.0, lax.add, (3, 1), (3, 1), "VALID")
+        return jnp.sum(sums[::2] ** 2)
+
+    x = np.arange(14, dtype=np.float32).reshape(7, 2)
+    run(jax.grad(loss), LINE, [["x", UNSHARDED]], x)
