@@ -262,8 +262,12 @@ _WRITERS: dict[str, Callable[[_Merges, ir.Operation], None]] = {
 
 
 def _is_elementwise(op: ir.Operation) -> bool:
-    """Whether each element is computed of those at its place, and of scalars."""
-    if op.name in _NOT_ELEMENTWISE or len(op.results) != 1 or not opdef(op.name).resizes:
+    """Whether each element is computed of those at its place, and of scalars.
+
+    A map with a body names its dimensions, and is left out.
+    """
+    is_one = len(op.results) == 1 and not len(op.regions) and op.name not in _NOT_ELEMENTWISE
+    if not is_one or not opdef(op.name).resizes:
         return False
     shape = shape_of(op.results[0])
     return bool(shape) and all(shape_of(value) in (shape, ()) for value in op.operands)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dtensor.compiler.mlir_frontend import compile_mlir
 from dtensor.dialect.layout import UNSHARDED, Layout
 from tests.py.uneven.on_meshes import GRID, check, cuts, gathered, sent
 
@@ -78,3 +79,25 @@ def test_what_needs_merged_dimensions_is_merged_where_it_is_smallest() -> None:
     compiled = check(sorted_scores, TOKENS, in_layouts=(layout,), error=1e-4, absolute=1e-4)
     whole = 16 * 20 * WIDTH * 4
     assert sum(c.bytes for c in compiled.collectives if "f32" in str(c)) <= 2 * whole
+
+
+def test_a_map_over_merged_dimensions_names_them_and_stays() -> None:
+    compiled = compile_mlir(
+        """
+        func.func @main(%a: tensor<3x13xf32>) -> tensor<39xf32> {
+          %0 = stablehlo.reshape %a : (tensor<3x13xf32>) -> tensor<39xf32>
+          %1 = "stablehlo.map"(%0, %0) ({
+            ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+              %s = stablehlo.multiply %x, %y : tensor<f32>
+              stablehlo.return %s : tensor<f32>
+          }) {dimensions = array<i64: 0>} : (tensor<39xf32>, tensor<39xf32>) -> tensor<39xf32>
+          return %1 : tensor<39xf32>
+        }
+        """,
+        mesh=GRID,
+        in_layouts=[Layout([UNSHARDED, "y"], GRID)],
+        out_layouts=[Layout([UNSHARDED], GRID)],
+    )
+    a = MATRIX[:3, :13]
+    (found,) = compiled(a)
+    np.testing.assert_array_equal(np.asarray(found), (a * a).reshape(-1))
