@@ -5,7 +5,7 @@
 #   tools/check.sh lint types   only these
 #
 # Steps: lint format imports types pytest lit; quick (pytest without the slow tests) and sample (every
-# eightieth of the quick ones).
+# hundred-and-sixtieth of the quick ones).
 # The interpreter is $PYTHON, else .venv/bin/python, else python3.
 set -uo pipefail
 
@@ -46,7 +46,7 @@ run_step() {
     types) "$python" -m mypy --num-workers 2 ;;
     pytest) run_pytest "" ;;
     quick) run_pytest "not slow" ;;
-    sample) run_pytest "not slow" 80 ;;
+    sample) run_pytest "not slow" 160 ;;
     lit) "$python" -c 'from lit.main import main; main()' -sv --no-progress-bar tests/lit ;;
     *) echo "error: no step '$1'; there are lint format imports types pytest quick sample lit" && return 2 ;;
   esac

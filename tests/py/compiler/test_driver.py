@@ -153,7 +153,9 @@ def test_strict_refuses_a_fallback() -> None:
         return %0 : tensor<8x16xf32>""",
     )
     assert next(r.kind for r in compiled(text).ledger.unasked()) == "fallback"
-    with pytest.raises(StrictError, match=r"^p.mlir:4:14: strict: stablehlo.custom_call has no"):
+    with pytest.raises(
+        StrictError, match=r"^p.mlir:4:14: strict: stablehlo.custom_call @mine has no"
+    ):
         compiled(text, strict=True)
 
 

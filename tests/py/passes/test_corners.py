@@ -82,7 +82,7 @@ def test_corners_come_in_any_layout(mesh: Mesh, specs: list[Any]) -> None:
 
 @pytest.mark.parametrize("dtype", [jnp.int32, jnp.bfloat16])
 def test_corners_of_any_type_and_of_odd_sizes_come(dtype: Any) -> None:
-    for mesh, specs in LAYOUTS:
+    for mesh, specs in LAYOUTS[::2]:
         run(lambda x: [form(x) % 4 for form in FORMS[:4]], mesh, [specs], numbers((21, 37), dtype))
 
 
@@ -143,8 +143,11 @@ def steps(x: Any) -> Any:
     return jax.lax.dynamic_update_slice(x, sum(near), (1, 1))
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.int32, jnp.bfloat16])
-@pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
+@pytest.mark.parametrize(
+    ("mesh", "specs", "dtype"),
+    [(*each, jnp.float32) for each in LAYOUTS]
+    + [(*LAYOUTS[0], t) for t in (jnp.int32, jnp.bfloat16)],
+)
 def test_windows_at_known_places_stay_where_they_are(
     mesh: Mesh, specs: list[Any], dtype: Any
 ) -> None:
