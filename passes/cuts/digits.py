@@ -9,6 +9,7 @@ stand in another order. Then a split dimension stays split, but for the digits o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,19 +26,21 @@ class Digits:
     """Positions in a stretch of a dimension, each of them once.
 
     Attributes:
+        shape: of the array of positions, whose dimensions stand for the one that they are in.
         start: the lowest position.
         sizes: how many values each digit has, from the one that changes last.
         steps: how far apart the positions of its values are; negative if they go backwards.
     """
 
+    shape: tuple[int, ...]
     start: int
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
 
     @staticmethod
     def of(positions: Numbers) -> Digits | None:
-        """A vector of positions as digits; None if they are many, or not all of a stretch."""
-        sizes, steps, left = list[int](), list[int](), positions.astype(np.int64)
+        """Positions as digits; None if these are many, or the positions not all of a stretch."""
+        sizes, steps, left = list[int](), list[int](), positions.reshape(-1).astype(np.int64)
         while len(left) > 1:
             step = int(left[1] - left[0])
             # A digit begins anew wherever its step is broken.
@@ -47,7 +50,7 @@ class Digits:
             sizes.insert(0, size)
             steps.insert(0, step)
             left = left[::size]
-        found = Digits(int(positions.min()), tuple(sizes), tuple(steps))
+        found = Digits(positions.shape, int(positions.min()), tuple(sizes), tuple(steps))
         return found if found._is_whole else None
 
     @property
@@ -74,18 +77,18 @@ class Digits:
         """What stands at the positions along a dimension, in its place."""
         count, order = math.prod(self.sizes), self._by_step
         value = make.cut(value, dim, self.start, count)
-        value = _apart(make, value, dim, [self.sizes[digit] for digit in order])
+        value = _regrouped(make, value, dim, 1, [self.sizes[digit] for digit in order])
         value = self._turned(make, value, dim)
         value = _reordered(make, value, dim, [order.index(digit) for digit in range(len(order))])
-        return _together(make, value, dim, len(order))
+        return _regrouped(make, value, dim, len(order), self.shape)
 
     def put_back(
         self, make: Builder, value: Value, dim: int, size: int, nothing: Value, beside: Value
     ) -> list[Value]:
         """What stands at its positions, as of `Runs`; `taken` transposed."""
-        value = _apart(make, value, dim, self.sizes)
+        value = _regrouped(make, value, dim, len(self.shape), self.sizes)
         value = self._turned(make, _reordered(make, value, dim, self._by_step), dim)
-        value = _together(make, value, dim, len(self.sizes))
+        value = _regrouped(make, value, dim, len(self.sizes), [math.prod(self.sizes)])
         return [make.lengthened(value, dim, self.start, size, beside)]
 
     def _turned(self, make: Builder, value: Value, dim: int) -> Value:
@@ -95,15 +98,10 @@ class Digits:
         return value
 
 
-def _apart(make: Builder, value: Value, dim: int, sizes: tuple[int, ...] | list[int]) -> Value:
+def _regrouped(make: Builder, value: Value, dim: int, count: int, sizes: Sequence[int]) -> Value:
+    """A value in which dimensions of other sizes stand for `count` of them from one on."""
     shape = make.shape_of(value)
-    return make.reshape(value, [*shape[:dim], *sizes, *shape[dim + 1 :]])
-
-
-def _together(make: Builder, value: Value, dim: int, count: int) -> Value:
-    shape = make.shape_of(value)
-    size = math.prod(shape[dim : dim + count])
-    return make.reshape(value, [*shape[:dim], size, *shape[dim + count :]])
+    return make.reshape(value, [*shape[:dim], *sizes, *shape[dim + count :]])
 
 
 def _reordered(make: Builder, value: Value, dim: int, order: list[int]) -> Value:

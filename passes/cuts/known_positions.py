@@ -74,7 +74,8 @@ class _Access:
         starts = self.starts
         positions = starts[..., None] + np.arange(self.width) if self.is_wide else starts
         if positions.ndim > 1:
-            return Frames.of(positions) if positions.ndim == 2 else None
+            frames = Frames.of(positions) if positions.ndim == 2 else None
+            return frames or Digits.of(positions)
         row = np.atleast_1d(positions)
         runs = Runs.of(row)
         return runs if runs is not None and len(runs.each) <= _FEW else Digits.of(row) or runs
@@ -84,8 +85,8 @@ class _Access:
         if (self.starts < 0).any() or (self.starts > size - self.width).any():
             return None
         said = self.said()
-        if isinstance(said, Digits) and kind == "set" and self.starts.size < size:
-            said = Runs.of(np.atleast_1d(self.starts))
+        if isinstance(said, Digits) and kind == "set" and math.prod(said.shape) < size:
+            said = Runs.of(np.atleast_1d(self.starts)) if len(said.shape) == 1 else None
         if isinstance(said, Frames):
             return None if kind == "set" else said
         if said is None or isinstance(said, Digits):

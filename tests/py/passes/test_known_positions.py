@@ -85,6 +85,30 @@ CASES: dict[str, tuple[Any, list[Any], Function, set[str]]] = {
         lambda t: t[8 + (np.arange(32) ^ 1)],
         {"shard_permute", "all_gather", "all_to_all"},
     ),
+    "rows of a square": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: t[np.arange(64).reshape(8, 8).T],
+        {"all_to_all", "all_gather"},
+    ),
+    "pairs of a butterfly": (
+        TABLE,
+        ROWS_OF_TABLE,
+        lambda t: t[np.stack([np.arange(64)[np.arange(64) & 4 == 0] ^ k for k in (0, 4)], 1)],
+        LOCAL,
+    ),
+    "tiles": (
+        TABLE,
+        ["y", None],
+        lambda t: t.reshape(8, 8, 12)[:, np.arange(8).reshape(2, 2, 2).transpose(1, 2, 0)],
+        LOCAL,
+    ),
+    "a square set": (
+        TABLE,
+        [None, "y"],
+        lambda t: t.at[np.arange(64).reshape(8, 8).T].set(jnp.sin(t).reshape(8, 8, 12)),
+        LOCAL,
+    ),
     "pairs set": (TABLE, ROWS_OF_TABLE, lambda t: t.at[np.arange(64) ^ 1].set(jnp.sin(t)), LOCAL),
     "blocks added to": (
         TABLE,
@@ -362,6 +386,7 @@ def test_positions_of_digits_are_found_and_others_are_not(data: st.DataObject) -
     positions = start + cube.transpose(order).reshape(-1)
     found = Digits.of(positions)
     assert found is not None
+    assert found.shape == positions.shape
     assert found.start == start
     steps = zip(np.indices(found.sizes).reshape(len(found.sizes), -1), found.steps, strict=True)
     np.testing.assert_array_equal(positions - positions[0], sum(at * step for at, step in steps))
