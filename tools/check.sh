@@ -34,8 +34,8 @@ run_pytest() { # its arguments: which marks, and of how many tests one is run
     echo "note: no Chromium on the PATH; tests/py/compiler/test_report_in_browser.py is left out"
     marks="${marks:+$marks and }not browser"
   fi
-  # Two workers: each holds eight virtual devices, and CI has two cores.
-  "$python" -m pytest -q -n 2 --dist worksteal --every="$every" -m "$marks"
+  # Three workers for the two cores of CI: tests of several clients wait for time-outs.
+  "$python" -m pytest -q -n 3 --dist worksteal --every="$every" -m "$marks"
 }
 
 run_step() {
