@@ -26,6 +26,7 @@ from dtensor.passes.cuts.groups import (
 )
 from dtensor.passes.cuts.names import BROADCAST, DOT, REDUCE, RESHAPE, TRANSPOSE
 from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.forms.walked import is_marked
 from dtensor.passes.ops.attributes import (
     dot_sides,
@@ -278,10 +279,11 @@ def _elements(value: Value) -> int:
 
 
 def _counted(make: Builder, groups: Groups, dim: int, element: str) -> Value:
-    """What counts along a merged dimension, before it is merged."""
+    """What counts along a merged dimension, before it is merged: in integers, rounded once."""
     sizes, start, group = sizes_of(groups), starts_of(groups)[dim], groups[dim]
+    counted = index_element(math.prod(group))
     parts = [
-        make.times(make.iota(sizes, start + k, element), math.prod(group[k + 1 :]))
+        make.times(make.iota(sizes, start + k, counted), math.prod(group[k + 1 :]))
         for k in range(len(group))
     ]
-    return make.combined("add", parts)
+    return make.convert(make.combined("add", parts), element)

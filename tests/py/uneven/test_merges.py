@@ -101,3 +101,14 @@ def test_a_map_over_merged_dimensions_names_them_and_stays() -> None:
     a = MATRIX[:3, :13]
     (found,) = compiled(a)
     np.testing.assert_array_equal(np.asarray(found), (a * a).reshape(-1))
+
+
+def test_positions_along_merged_dimensions_are_rounded_once() -> None:
+    """A place of two digits, each of which bfloat16 rounds, is another number."""
+    x = np.ones((54, 37), jnp.bfloat16)
+
+    def weighted(x: Any) -> Any:
+        flat = x.reshape(-1)
+        return (flat * jnp.arange(flat.size, dtype=flat.dtype)).reshape(x.shape)
+
+    check(weighted, x, in_layouts=(Layout([UNSHARDED, "y"], GRID),))
