@@ -17,6 +17,7 @@ from dtensor.passes.graph import (
     ARGUMENT,
     BORDERS,
     CONSTRAINT,
+    JOINTS,
     MANUAL_EDGES,
     MANUAL_GIVE,
     MANUAL_READ,
@@ -167,7 +168,8 @@ class _Inserter:
     def note_fallbacks(self) -> None:
         """Say where an uneven dimension is put together for what does not know of padding.
 
-        It may be put together ahead of what is computed element by element before it is cut.
+        It may be put together ahead of what is computed element by element before it is cut, or
+        ahead of a loop.
         """
         ledger = self.state.ledger
         cuts = {cut.ops[0]: cut for cut in ledger.of_kind("cut")}
@@ -199,7 +201,7 @@ class _Inserter:
                 record, have = self.moves.get((value, wanted)), self._given(value)
                 if record is None:
                     maker = graph.nodes[graph.producer[value]]
-                    if maker.kind == OP and maker not in readers:
+                    if maker.kind in (OP, *JOINTS) and maker not in readers:
                         readers.append(maker)
                 elif any(have.dims[d].split > wanted.dims[d].split for d in shorter):
                     return record

@@ -120,7 +120,7 @@ class Forms:
             f"{title_of(reader)} does not know of padding: a dimension of {size} elements, which "
             "its mesh axes do not divide",
             reader,
-            ops=[n for op in (cut, reader) if (n := tagged_id(op.location)) is not None],
+            ops=tuple([n for op in (cut, reader) if (n := tagged_id(op.location)) is not None]),
         )
 
     def _longer(self, value: int, shape: Shape) -> list[int]:

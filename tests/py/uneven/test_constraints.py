@@ -204,6 +204,12 @@ def test_a_cut_is_a_fallback_where_it_puts_a_dimension_together() -> None:
     assert moved == 7 * 2 * 4
     assert not fallbacks(jax.grad(energy), RANDOM.normal(size=96).astype(np.float32))
 
+    def in_loop(x: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda _, v: jnp.tanh(jnp.fft.fft(v).real), x)
+
+    ((text, _),) = fallbacks(in_loop, RANDOM.normal(size=11).astype(np.float32))
+    assert text.startswith("stablehlo.fft does not know of padding")
+
 
 def test_with_sharding_constraint() -> None:
     import jax.sharding as js
