@@ -1,4 +1,4 @@
-"""Loops of carries that trips map simply, over a split dimension, for `benchmarks.long_tail`."""
+"""Loops over a split dimension, for `benchmarks.long_tail`."""
 
 from __future__ import annotations
 
@@ -83,6 +83,41 @@ def waiting(work: jax.Array, gap: jax.Array) -> jax.Array:
     return lax.scan(step, jnp.zeros_like(work[0]), (work, gap))[1]
 
 
+def forward(likelihood: jax.Array) -> jax.Array:
+    """The forward pass of a hidden Markov model with 16 states."""
+    moves = jnp.sin(jnp.arange(256.0)).reshape(16, 16)
+
+    def step(state: Any, now: Any) -> Any:
+        state = jax.nn.logsumexp(state[:, None] + moves, axis=0) + now
+        return state, state
+
+    first = likelihood[0]
+    return lax.scan(step, first, likelihood[1:])[1].sum(0)
+
+
+def viterbi(likelihood: jax.Array) -> jax.Array:
+    """The likeliest states of a hidden Markov model, found from the end on."""
+    moves = jnp.sin(jnp.arange(256.0)).reshape(16, 16)
+
+    def step(state: Any, now: Any) -> Any:
+        scores = state[:, None] + moves
+        return scores.max(0) + now, scores.argmax(0)
+
+    last, before = lax.scan(step, jnp.zeros_like(likelihood[0]), likelihood)
+    return lax.scan(lambda k, row: (row[k], k), last.argmax(), before, reverse=True)[1]
+
+
+def gated(inputs: jax.Array, weights: jax.Array) -> jax.Array:
+    """A recurrent network of 16 gated units."""
+
+    def step(state: Any, now: Any) -> Any:
+        gate, new = jnp.split(jnp.concatenate([now, state]) @ weights, 2)
+        state += jax.nn.sigmoid(gate) * (jnp.tanh(new) - state)
+        return state, state
+
+    return lax.scan(step, jnp.zeros_like(inputs[0]), inputs)[1]
+
+
 TOKENS = (array(4096, 2, 16), P("x"))
 
 LOOPS: dict[str, Row] = {
@@ -126,6 +161,25 @@ LOOPS: dict[str, Row] = {
         LONG,
         LONG,
         out=ROWS,
+    ),
+    "forward_loop": row(9 * SLICE, "S (p - 1) of states, and 2 S of sums", forward, LONG, out=P()),
+    "viterbi_loop": row(
+        8 * SLICE,
+        "S (p - 1) of states, the last one, and a number for each shard",
+        viterbi,
+        LONG,
+        out=P("x"),
+    ),
+    "gated_loop": row(
+        7 * SLICE, "S (p - 1) of states", gated, LONG, (array(32, 32), P()), out=ROWS
+    ),
+    "gated_loop_gradient": row(
+        14 * SLICE + 2 * 32 * 32 * 4,
+        "2 S (p - 1) of states, and the sum of gradients",
+        jax.grad(lambda x, w: jnp.mean(gated(x, w / 4) ** 2), (0, 1)),
+        LONG,
+        (array(32, 32), P()),
+        out=(ROWS, P()),
     ),
     "retention_loop": row(
         5 * 2 * 16 * 16 * 4,

@@ -7,7 +7,7 @@ split as many as make each device compute no more than if all computed the whole
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dtensor.dialect.attributes import layout_of
 from dtensor.dialect.layout import Layout
@@ -36,6 +36,7 @@ class Shards:
         self._function, self._meshes = function, meshes
         self._most = max((mesh.size for mesh in meshes.values()), default=1)
         self._splits: dict[Place, int] | None = None
+        self._nearly: dict[Place, int] | None = None
         self._made: dict[tuple[Value, int], tuple[Value, int]] = {}
 
     def is_uneven(self, constraints: Sequence[ir.Operation]) -> bool:
@@ -82,11 +83,25 @@ class Shards:
         place = (graph.number.get(value, -1), dim)
         if value in graph.number and place not in splits:
             splits[place] = shards
-            self._spread(splits, [place])
+            self._nearly = None
+            self._spread(splits, [place], self._is_even)
 
     def count(self, *places: tuple[Value, int]) -> int:
         """The most shards that one of the dimensions has; 1 where no layout leads to them."""
         graph, splits = self._known()
+        return self._most_of(places, graph, splits)
+
+    def nearly(self, *places: tuple[Value, int]) -> int:
+        """Likewise, where the dimension may have some elements more or less than what is split."""
+        graph, splits = self._known()
+        if self._nearly is None:
+            self._nearly = dict(splits)
+            self._spread(self._nearly, list(splits), self._is_near)
+        return self._most_of(places, graph, self._nearly)
+
+    def _most_of(
+        self, places: Sequence[tuple[Value, int]], graph: Graph, splits: dict[Place, int]
+    ) -> int:
         found = 1
         for place in places:
             value, dim = place if place[0] in graph.number else self._made.get(place, place)
@@ -103,26 +118,36 @@ class Shards:
                     if dim.split > 1:
                         place = (self.graph.nodes[index].subject, d)
                         self._splits.setdefault(place, dim.split)
-            self._spread(self._splits, list(self._splits))
+            self._spread(self._splits, list(self._splits), self._is_even)
         return self.graph, self._splits
 
-    def _spread(self, found: dict[Place, int], left: list[Place]) -> None:
+    def _spread(
+        self, found: dict[Place, int], left: list[Place], may: Callable[[int, int, int], bool]
+    ) -> None:
+        """Find what is split as these are; `may` says to which sizes, of so many shards."""
         assert self.graph is not None
         near = neighbours(self.graph)
         while left:
             place = left.pop()
-            shards = found[place]
-            size = self._size(place)
-            alike = [  # in steps, or with gaps: what is cut off otherwise need not be split
-                other
-                for other in split_alike(self.graph, place)
-                if not (size % shards or self._size(other) % shards)
-                and 0 in (size % max(self._size(other), 1), self._size(other) % max(size, 1))
-            ]
-            for other in (*near(place), *alike):
+            shards, size = found[place], self._size(place)
+            alike = split_alike(self.graph, place)
+            for other in (*near(place), *(n for n in alike if may(size, self._size(n), shards))):
                 if other not in found:
                     found[other] = shards
                     left.append(other)
+
+    @staticmethod
+    def _is_even(size: int, other: int, shards: int) -> bool:
+        """Steps, or gaps between elements: what is cut off otherwise need not be split."""
+        return not (size % shards or other % shards) and 0 in (
+            size % max(other, 1),
+            other % max(size, 1),
+        )
+
+    @staticmethod
+    def _is_near(size: int, other: int, _: int) -> bool:
+        """Few elements are cut off, or put on."""
+        return max(size, other) < _TIMES * min(size, other)
 
     def _size(self, place: Place) -> int:
         assert self.graph is not None

@@ -9,14 +9,15 @@ Kalman filter does: what they are in each trip is known without the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
 from dtensor.dialect.mlir import Value, ir, reader_of
+from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, needed
-from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.attributes import shape_of, size_bytes
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.custom_calls import widened_call
 from dtensor.passes.ops.elements import element_kind
@@ -26,7 +27,7 @@ from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BARRIER, CALLS, CUSTOM_CALL, RETURNS, read_by, walk
 
 _NOTHING: frozenset[int] = frozenset()
-_MOST = 8  # parts of carries that depend on each other
+_MOST = 4  # parts of carries that depend on each other: combining n takes n^3 products
 _INEXACT = ("float", "complex")
 
 Pair = tuple[int, int]
@@ -143,6 +144,20 @@ class Carries:
         parts = self.parts()
         return len(parts) + sum((k, j) in self.pairs for k, _ in parts for j, _ in parts)
 
+    def pays(self, shards: Shards, read: int, written: int, blocks: int) -> bool:
+        """Whether blocks send less than the arrays that are read and written would.
+
+        Args:
+            shards: into how many shards dimensions are known to be split.
+            read: bytes of the split arrays that the trips read.
+            written: bytes of those that they write.
+            blocks: how many blocks there would be.
+        """
+        parts = self.parts()
+        each = sum(size_bytes(self.trips.loop.operands[k]) for k in self.affine)
+        each /= max(len(parts), 1)
+        return self.numbers * each * (blocks - 1).bit_length() < (read + written) / blocks
+
     def tangents(self, to: Batched, given: Mapping[Column, Value]) -> list[Value]:
         """The linear parts of a trip and those before it, of the linear parts of those before it.
 
@@ -167,30 +182,29 @@ class Carries:
         return [after[column] for column in given]
 
 
-def carries_of(trips: Trips, kinds: Sequence[type[Carries]]) -> Carries | None:
-    """The carries of a loop; None if some are of no kind, or all only add up.
+def ways(trips: Trips, kinds: Sequence[type[Carries]]) -> Iterator[Carries]:
+    """The ways to understand what the trips of a loop do, the best first.
 
     A loop that only adds up the parts of a batch is written so to hold less memory: there each
     trip is divided among the devices, and not the trips.
 
     Args:
         trips: the loop.
-        kinds: what a trip may do to them, the first that fits is taken.
+        kinds: what a trip may do to the carried values.
     """
     inside = [op for view in trips.body.operations for op in _with_inner(view.operation)]
     if any(map(_does_more, inside)):
-        return None
+        return
     own = _own(trips)
-    for apart in ([], own) if own else ([],):
-        sums = [k for k in trips.carried if k not in apart and _adds_up(trips, k)]
-        mapped = [k for k in trips.carried if k not in apart and k not in sums]
-        if not mapped and (sums or not trips.writes):
-            continue
-        for kind in kinds:
+    for kind in kinds:
+        for apart in ([], own) if own else ([],):
+            sums = [k for k in trips.carried if k not in apart and _adds_up(trips, k)]
+            mapped = [k for k in trips.carried if k not in apart and k not in sums]
+            if not mapped and (sums or not trips.writes):
+                continue
             found = kind(trips, mapped, sums, apart)
             if found.maps():
-                return found
-    return None
+                yield found
 
 
 def _adds_up(trips: Trips, k: int) -> bool:

@@ -1,13 +1,14 @@
-"""Loops along a split dimension that map their carried values simply: shards run their own trips.
+"""Loops along a split dimension: shards run their own trips.
 
-The trips are cut into blocks, one for each shard, which run side by side. First each block finds
-what its trips do to any carried value: it starts them from zero, and keeps the linear part. A
-`dtensor.scan` combines these maps and so finds the carried values that come into each block. Then
-each block runs its trips from there, as the program has them.
+The trips are cut into blocks, one for each shard. If they map what is carried simply, blocks run
+side by side. First each block finds what its trips do to any carried value: it starts them from
+zero, and keeps the linear part. A `dtensor.scan` combines these maps and so finds the carried
+values that come into each block. Then each block runs its trips from there, as the program has
+them.
 
 This goes wrong where a value overflows on the way, and where a program keeps it from doing so by
 selecting something else. Where anything on the way is not finite, the blocks run one after another
-instead, each from what the block before it gives.
+instead, each from what the block before it gives. So they do if trips do anything else.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from dtensor.dialect.mlir import Value, ir, is_read, operation_of
 from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.forms.carries import Carries, Column, Part, carries_of
+from dtensor.passes.forms.carries import Carries, Column, Part, ways
 from dtensor.passes.forms.clamps import Clamps, clamped_ends
 from dtensor.passes.forms.scalars import scanned
+from dtensor.passes.forms.serial import Serial
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, Turns, Values
 from dtensor.passes.ops.attributes import size_bytes
@@ -71,22 +73,21 @@ class _Chunked:
             shards: into how many shards dimensions are known to be split.
         """
         trips = Trips.of(loop)
-        carries = None if trips is None else carries_of(trips, (Carries, Clamps))
-        if trips is None or carries is None:
+        if trips is None:
             return None
-        places = [(trips.array(site), site.dim) for site in trips.reads.values()]
-        places += [(loop.results[k], site.dim) for k, site in trips.writes.items()]
-        counts = {place: shards.count(place) for place in places}
-        split = {place: n for place, n in counts.items() if n > 1}
-        blocks = max(split.values(), default=1)
-        if blocks < 2 or trips.count < (_LEAST if carries.affine else 1) * blocks:
-            return None
-        moved = sum(size_bytes(array) for array, _ in split) / blocks
-        parts = carries.parts()
-        each = sum(size_bytes(loop.operands[k]) for k in carries.affine) / max(len(parts), 1)
-        if carries.numbers * each * (blocks - 1).bit_length() >= moved:
-            return None
-        return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
+        read = [(trips.array(site), site.dim) for site in trips.reads.values()]
+        written = [(loop.results[k], site.dim) for k, site in trips.writes.items()]
+        counts = {place: shards.nearly(place) for place in (*read, *written)}
+        blocks = max(counts.values(), default=1)
+        sizes = [
+            sum(size_bytes(array) for array, dim in {*places} if counts[array, dim] > 1)
+            for places in (read, written)
+        ]
+        for carries in ways(trips, (Carries, Clamps, Serial)) if blocks > 1 else ():
+            is_long = trips.count >= (_LEAST if carries.affine else 1) * blocks
+            if is_long and carries.pays(shards, *sizes, blocks):
+                return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
+        return None
 
     def replaced(self) -> list[ir.Operation]:
         """What stands for the loop, which is erased; nothing where it stays."""
@@ -109,6 +110,12 @@ class _Chunked:
         self.own, self.last = self._alone(make)
         if not self.carries.affine:
             return self._results(make, {})
+        if isinstance(self.carries, Serial):
+            values = [self.loop.operands[k] for k in self.carries.affine]
+            shapes = [(self.turns.blocks, *make.shape_of(value)) for value in values]
+            pairs = zip(self.carries.affine, values, shapes, strict=True)
+            ahead = {k: make.broadcast(v, shape, range(1, len(shape))) for k, v, shape in pairs}
+            return self._results(make, self._one_by_one(make, ahead))
         if isinstance(self.carries, Clamps):
             ends = clamped_ends(make, self.carries, self.turns, self.own, self.made)
         else:
@@ -251,11 +258,12 @@ class _Chunked:
         is_first = make.broadcast(make.compare("EQ", index, first), shape, [0])
         return make.select(is_first, start, others)
 
-    def _one_by_one(self, make: Builder, ahead: Values, is_finite: Value) -> Values:
-        """What comes into each block; unless all is finite, by running one block after another."""
-        scalar = make.tensor_type((), "i32")
-        most = make.constant(self.turns.blocks - 1, scalar)
-        rounds = make.select(is_finite, make.zeros(scalar), most)
+    def _one_by_one(self, make: Builder, ahead: Values, is_known: Value | None = None) -> Values:
+        """What comes into each block, by running one block after another; unless it is known."""
+        rounds: int | Value = self.turns.blocks - 1
+        if is_known is not None:
+            scalar = make.tensor_type((), "i32")
+            rounds = make.select(is_known, make.zeros(scalar), make.constant(rounds, scalar))
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             given = dict(zip(self.given, carried, strict=True))
@@ -269,7 +277,8 @@ class _Chunked:
             return list(self._ahead(inner, dict(zip(ahead, ends, strict=False))).values())
 
         found = counted_loop(make, rounds, list(ahead.values()), again, self.made)
-        operation_of(found[0]).attributes[TRIPS] = index_attr(1)  # it seldom runs at all
+        if is_known is not None:
+            operation_of(found[0]).attributes[TRIPS] = index_attr(1)  # it seldom runs at all
         return dict(zip(ahead, found, strict=True))
 
     def _results(self, make: Builder, ahead: Values) -> Values:

@@ -22,7 +22,7 @@ from dtensor.passes.ops.attributes import (
 from dtensor.passes.ops.custom_calls import widened_call
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
-from dtensor.passes.program import WHILE, captured, read_by
+from dtensor.passes.program import BRANCHES, WHILE, captured, read_by, trip_count
 
 
 @dataclass
@@ -45,6 +45,8 @@ class Batched:
         """Write an operation of which all operands are known; whether that can be done."""
         if op.name == WHILE and any(value in self.many for value in read_by(op)):
             return self._loop(op)
+        if op.name in BRANCHES and any(value in self.many for value in read_by(op)):
+            return self._branches(op)
         if len(op.regions) and captured(op, self.known):
             return False
         if not any(operand in self.many for operand in op.operands):
@@ -122,6 +124,52 @@ class Batched:
             if any(value in found for value in read_by(view.operation)):
                 found.update(view.operation.results)
         return found
+
+    def _branches(self, op: ir.Operation) -> bool:
+        """Write a case or an if: where blocks may take different branches, all of each."""
+        index = op.operands[0]
+        if index not in self.many:
+            return self._branches_alike(op)
+        given = list[list[Value]]()
+        for region in op.regions:
+            *ops, last = [view.operation for view in region.blocks[0].operations]
+            # A loop might not end in a block that does not take the branch.
+            if any(each.name == WHILE and trip_count(each) is None for each in ops):
+                return False
+            if not all([self.write(each) for each in ops]):
+                return False
+            given.append([self.all(value) for value in last.operands])
+        make, number = self.make, self.one(index)
+        is_one = [number]
+        if op.name != "stablehlo.if":
+            places = [make.constant_like(k, number) for k in range(len(given) - 1)]
+            is_one = [make.compare("EQ", number, place) for place in places]
+        *others, found = given
+        for is_it, values in reversed(list(zip(is_one, others, strict=True))):
+            found = [
+                make.select(make.broadcast(is_it, make.shape_of(value), [0]), value, other)
+                for value, other in zip(values, found, strict=True)
+            ]
+        self.say(op.results, found)
+        return True
+
+    def _branches_alike(self, op: ir.Operation) -> bool:
+        """Write a case or an if of which all blocks take the same branch."""
+        types = [
+            self.make.tensor_type((self.count, *self.make.shape_of(result)), element)
+            for result in op.results
+            for element in [self.make.element_of(result)]
+        ]
+        copy = self.make.create(op.name, [self.one(op.operands[0])], types, regions=len(op.regions))
+        for region, old in zip(copy.regions, op.regions, strict=True):
+            make = self.make.inside(region.blocks.append())
+            inner = Batched(make, self.count, dict(self.known), set(self.many))
+            *ops, last = [view.operation for view in old.blocks[0].operations]
+            if not all([inner.write(each) for each in ops]):
+                return False
+            make.create(last.name, [inner.all(value) for value in last.operands], [])
+        self.say(op.results, copy.results)
+        return True
 
     def _written(self, op: ir.Operation) -> Sequence[Value] | None:
         shapes = [self.make.shape_of(result) for result in op.results]
@@ -262,10 +310,35 @@ def _sorted(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
 
 def _updated(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
     value, new, *starts = op.operands
-    if any(start in to.many for start in starts) or not starts:
+    if not starts:
         return None
+    if any(start in to.many for start in starts):
+        return _updated_apart(to, value, new, starts)
     places = [to.make.constant_like(0, to.one(starts[0])), *map(to.one, starts)]
     return [to.make.updated(to.all(value), to.all(new), places)]
+
+
+def _updated_apart(to: Batched, value: Value, new: Value, starts: Sequence[Value]) -> list[Value]:
+    """An update of all blocks, each at a place of its own, as a scatter that stays within."""
+    make, rows = to.make, list[Value]()
+    for start, size, count in zip(starts, make.shape_of(value), make.shape_of(new), strict=True):
+        place = to.all(start)
+        bounds = make.constant_like(0, place), make.constant_like(size - count, place)
+        place = make.binary("minimum", make.binary("maximum", place, bounds[0]), bounds[1])
+        rows.append(make.reshape(place, (to.count, 1)))
+    dims = list(range(1, len(starts) + 1))
+    numbers = stablehlo.ScatterDimensionNumbers.get(dims, [], [0], [0], dims, 1)
+    given, scalar = to.all(value), make.tensor_type((), make.element_of(value))
+    op = make.create(
+        "stablehlo.scatter",
+        [given, make.joined(rows, 1), to.all(new)],
+        [given.type],
+        {"scatter_dimension_numbers": numbers},
+        regions=1,
+    )
+    block = op.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location] * 2)
+    make.inside(block).create("stablehlo.return", [block.arguments[1]], [])
+    return list(op.results)
 
 
 def _windows(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
@@ -306,6 +379,7 @@ _Rule = Callable[[Batched, ir.Operation, Shape], "Sequence[Value] | None"]
 
 _RULES: Final[dict[str, _Rule]] = {
     "chlo.top_k": _as_it_stands,
+    "stablehlo.bitcast_convert": _as_it_stands,
     "stablehlo.broadcast_in_dim": _spread,
     "stablehlo.cholesky": _as_it_stands,
     "stablehlo.concatenate": _concatenate,

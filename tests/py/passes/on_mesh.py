@@ -76,3 +76,8 @@ def sent(compiled: Compiled) -> float:
 def kinds(compiled: Compiled) -> set[str]:
     """The kinds of collectives."""
     return {collective.kind for collective in compiled.collectives}
+
+
+def one_by_one(compiled: Compiled) -> bool:
+    """Whether 8 shards run one after another, each from what the one before it sends."""
+    return any(c.kind == "shard_permute" and c.trip_count == 7 for c in compiled.collectives)

@@ -15,7 +15,7 @@ import pytest
 from jax import lax
 
 from dtensor.dialect.layout import UNSHARDED
-from tests.py.passes.on_mesh import GRID, LINE, run, sent
+from tests.py.passes.on_mesh import GRID, LINE, one_by_one, run, sent
 
 ROWS = ["x", UNSHARDED]
 Array = np.ndarray[Any, Any]
@@ -137,9 +137,10 @@ def test_a_bound_does_not_hide_that_the_factors_of_a_shard_overflow() -> None:
         lambda c, z: jnp.maximum(c, c[::-1]) + z,
     ],
 )
-def test_other_loops_stay(step: Callable[[Any, Any], Any]) -> None:
+def test_other_loops_run_one_block_after_another(step: Callable[[Any, Any], Any]) -> None:
     def program(x: Any) -> Any:
         return lax.scan(lambda c, z: (step(c, z),) * 2, x[0], x)[1]
 
     compiled = run(program, LINE, [ROWS], whole(192)[0] / 8)
-    assert sent(compiled) == 7 * 192 * 6 * 4 / 8
+    assert one_by_one(compiled)
+    assert sent(compiled) <= 10 * 6 * 4
