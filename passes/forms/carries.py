@@ -144,7 +144,7 @@ class Carries:
         parts = self.parts()
         return len(parts) + sum((k, j) in self.pairs for k, _ in parts for j, _ in parts)
 
-    def pays(self, shards: Shards, read: int, written: int, blocks: int) -> bool:
+    def pays(self, shards: Shards, read: float, written: float, blocks: int) -> bool:
         """Whether blocks send less than the arrays that are read and written would.
 
         Args:

@@ -79,13 +79,13 @@ class _Chunked:
         written = [(loop.results[k], site.dim) for k, site in trips.writes.items()]
         counts = {place: shards.nearly(place) for place in (*read, *written)}
         blocks = max(counts.values(), default=1)
-        sizes = [
-            sum(size_bytes(array) for array, dim in {*places} if counts[array, dim] > 1)
+        read_bytes, written_bytes = (
+            sum([size_bytes(array) for array, dim in {*places} if counts[array, dim] > 1])
             for places in (read, written)
-        ]
+        )
         for carries in ways(trips, (Carries, Clamps, Serial)) if blocks > 1 else ():
             is_long = trips.count >= (_LEAST if carries.affine else 1) * blocks
-            if is_long and carries.pays(shards, *sizes, blocks):
+            if is_long and carries.pays(shards, read_bytes, written_bytes, blocks):
                 return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
         return None
 
@@ -260,10 +260,11 @@ class _Chunked:
 
     def _one_by_one(self, make: Builder, ahead: Values, is_known: Value | None = None) -> Values:
         """What comes into each block, by running one block after another; unless it is known."""
-        rounds: int | Value = self.turns.blocks - 1
+        most = self.turns.blocks - 1
+        rounds: int | Value = most
         if is_known is not None:
             scalar = make.tensor_type((), "i32")
-            rounds = make.select(is_known, make.zeros(scalar), make.constant(rounds, scalar))
+            rounds = make.select(is_known, make.zeros(scalar), make.constant(most, scalar))
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             given = dict(zip(self.given, carried, strict=True))

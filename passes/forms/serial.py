@@ -54,7 +54,7 @@ class Serial(Carries):
             self.mixed[k] = [d for d in dims if groups.root((argument, d)) in mixed]
         return True
 
-    def pays(self, shards: Shards, read: int, written: int, blocks: int) -> bool:
+    def pays(self, shards: Shards, read: float, written: float, blocks: int) -> bool:
         """Whether less is sent than by gathering what is read, and no dimension can be split."""
         values = self.trips.loop.operands
         largest = max(self.affine, key=lambda k: size_bytes(values[k]))
@@ -65,7 +65,7 @@ class Serial(Carries):
             return False
         sent = sum(size_bytes(values[k]) for k in self.affine) * (blocks - 1)
         sent += 2 * sum(size_bytes(values[k]) for k in self.sums)
-        return sent < read * (blocks - 1) // blocks
+        return sent < read * (blocks - 1) / blocks
 
 
 def _note(op: ir.Operation, groups: Groups) -> None:
@@ -75,6 +75,7 @@ def _note(op: ir.Operation, groups: Groups) -> None:
     slots = dict([*enumerate(op.operands), *((~k, value) for k, value in enumerate(op.results))])
     apart = list[tuple[int, int]]()
     for places in () if rule is None else rule.dims_of_factor:
+        assert rule is not None
         if all(rule.passed_on(*place) is not None for place in places):
             apart += places
             keys = [(slots[slot], d) for slot, d in places]

@@ -81,12 +81,12 @@ def branching(x: Any) -> Any:
 
     def step(carry: Any, z: Any) -> Any:
         h, n = carry
-        choices = (
+        half: Any = lambda _, h: h / 2 + z[::-1]  # noqa: E731
+        choices: Any = (
             lambda h: jnp.cumsum(h - z) / 4,
             jnp.sort,
             lambda h: lax.fori_loop(0, 3, half, h),
         )
-        half = lambda _, h: h / 2 + z[::-1]  # noqa: E731
         h = lax.switch((h.sum() > 0) + (z[0] > 0).astype(jnp.int32), choices, h)
         h = lax.cond(n % 3 == 0, lambda h: h - z.max(), lambda h: h.at[n % 6].add(1), h)
         h = lax.cond(WEIGHTS[0, 0] > 5, lambda h: h, jnp.tanh, h)
@@ -101,7 +101,7 @@ def drawing(x: Any) -> Any:
     def step(carry: Any, z: Any) -> Any:
         key, h = carry
         key, one, other = jax.random.split(key, 3)
-        new = h + jnp.round(4 * jax.random.normal(one, 6)) / 4
+        new = h + jnp.round(4 * jax.random.normal(one, (6,))) / 4
         odds = jnp.round(8 * jnp.sum(jnp.abs(h - z) - jnp.abs(new - z)))
         h = jnp.where(jnp.round(8 * jnp.log(jax.random.uniform(other))) < odds, new, h)
         return (key, h), (h, odds)
