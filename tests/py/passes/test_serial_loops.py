@@ -110,12 +110,12 @@ def drawing(x: Any) -> Any:
 
 
 def by_hand(x: Any) -> Any:
-    """Written in integers, from the end on, at places that the loop counts itself."""
+    """Written in integers, from the end on, at places that the loop counts; it forgets nothing."""
 
     def body(k: Any, carry: Any) -> Any:
         h, out = carry
         row = lax.dynamic_index_in_dim(x, len(x) - 1 - k, keepdims=False)
-        h = (5 * h[::-1] ^ jnp.round(row * 8).astype(jnp.int32)) % 17
+        h = (5 * h[::-1] + jnp.round(row * 8).astype(jnp.int32)) % 17
         return h, out.at[len(x) - 1 - k].set(h.astype(jnp.int8))
 
     return lax.fori_loop(0, len(x), body, (jnp.zeros(6, int), jnp.zeros(x.shape, jnp.int8)))
