@@ -94,17 +94,16 @@ def test_a_scan_meets_its_start_as_often_as_on_one_device() -> None:
 
 
 def test_a_reduction_meets_its_start_once() -> None:
-    for body, start in ((lax.add, 2), (lax.mul, -1), (lax.max, 2), (lax.min, 2)):
-        for dims in ((0,), (1,), (0, 1)):
-            for mesh, specs in LAYOUTS:
-                run(
-                    lambda a, body=body, start=start, dims=dims: lax.reduce(
-                        a, np.asarray(start, a.dtype)[()], body, dims
-                    ),
-                    mesh,
-                    [specs],
-                    numbers((9, 5), np.int32),
-                )
+    def function(a: Any) -> Any:
+        bodies = ((lax.add, 2), (lax.mul, -1), (lax.max, 2), (lax.min, 2))
+        return [
+            lax.reduce(a, np.asarray(start, a.dtype)[()], body, dims)
+            for body, start in bodies
+            for dims in ((0,), (1,), (0, 1))
+        ]
+
+    for mesh, specs in LAYOUTS:
+        run(function, mesh, [specs], numbers((9, 5), np.int32))
 
 
 def test_one_device_meets_it_once_too() -> None:

@@ -49,9 +49,15 @@ def threads() -> list[threading.Thread]:
     return [thread for thread in found if thread.name.startswith("dtensor-prefetch")]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def little_is_collected() -> None:
+    """Iterators that other files of this process left; and what they compiled is left alone."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
-    gc.collect()  # iterators that other files of this process left
     assert soon(lambda: not threads())
     yield
     gc.collect()
