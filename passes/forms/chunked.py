@@ -13,7 +13,7 @@ instead, each from what the block before it gives. So they do if trips do anythi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect.attributes import index_attr
@@ -21,9 +21,9 @@ from dtensor.dialect.mlir import Value, every, ir, is_read, operation_of
 from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.forms.carries import Carries, Column, Part, ways
-from dtensor.passes.forms.clamps import Clamps, clamped_ends
-from dtensor.passes.forms.scalars import scanned
+from dtensor.passes.forms.affine import Affine
+from dtensor.passes.forms.carries import Carries, ways
+from dtensor.passes.forms.clamps import Clamps
 from dtensor.passes.forms.serial import Serial
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, Turns, Values
@@ -70,7 +70,7 @@ class _Chunked:
 
     def __post_init__(self) -> None:
         self.trips, self.loop = self.turns.trips, self.turns.trips.loop
-        self.given = {k: self.trips.given[k] for k in (*self.carries.affine, *self.carries.own)}
+        self.given = {k: self.trips.given[k] for k in (*self.carries.mapped, *self.carries.own)}
 
     @staticmethod
     def of(loop: ir.Operation, shards: Shards) -> _Chunked | None:
@@ -91,8 +91,8 @@ class _Chunked:
             sum([size_bytes(array) for array, dim in {*places} if counts[array, dim] > 1])
             for places in (read, written)
         )
-        for carries in ways(trips, (Carries, Clamps, Serial)) if blocks > 1 else ():
-            is_long = trips.count >= (_LEAST if carries.affine else 1) * blocks
+        for carries in ways(trips, (Affine, Clamps, Serial)) if blocks > 1 else ():
+            is_long = trips.count >= (_LEAST if carries.mapped else 1) * blocks
             if is_long and carries.pays(shards, read_bytes, written_bytes, blocks):
                 return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
         return None
@@ -116,18 +116,12 @@ class _Chunked:
         """What stands for the results of the loop that anybody reads."""
         self.turns.cut(make)
         self.own, self.last = self._alone(make)
-        if not self.carries.affine:
+        if not self.carries.mapped:
             return self._results(make, {})
-        if isinstance(self.carries, Serial):
-            values = [self.loop.operands[k] for k in self.carries.affine]
-            shapes = [(self.turns.blocks, *make.shape_of(value)) for value in values]
-            pairs = zip(self.carries.affine, values, shapes, strict=True)
-            ahead = {k: make.broadcast(v, shape, range(1, len(shape))) for k, v, shape in pairs}
+        ends = self.carries.ends(make, self.turns, self.own, self.made)
+        if ends is None:
+            ahead = {k: self.turns.everywhere(make, k) for k in self.carries.mapped}
             return self._results(make, self._one_by_one(make, ahead))
-        if isinstance(self.carries, Clamps):
-            ends = clamped_ends(make, self.carries, self.turns, self.own, self.made)
-        else:
-            ends = self._ends(make, *self._maps(make))
         ahead = self._ahead(make, ends)
         is_finite = [_is_finite(make, value) for value in ahead.values()]
         ahead = self._one_by_one(make, ahead, make.combined("and", is_finite))
@@ -155,98 +149,6 @@ class _Chunked:
         ends = dict(zip(own, found[len(own) :], strict=True))
         return self._ahead(make, ends), dict(zip(own, found, strict=False))
 
-    def _maps(self, make: Builder) -> tuple[dict[Column, Value], Values]:
-        """What the trips of each block do to a carry: the linear parts, and what they make of 0.
-
-        The first block starts from what the loop starts from, and not from 0.
-        """
-        carries, zeros = self.carries, Values()
-        for k in carries.affine:
-            value = self.loop.operands[k]
-            shape = (self.turns.blocks, *make.shape_of(value))
-            zeros[k] = make.zeros(make.tensor_type(shape, make.element_of(value)))
-        offsets = {k: self._started(make, k, zero) for k, zero in zeros.items()}
-        linear: dict[Column, Value] = {}
-        for part in carries.parts():
-            for k in [k for k, j in carries.pairs if j == part[0]]:
-                linear[k, part] = self._one(make, zeros[k], part) if k == part[0] else zeros[k]
-
-        def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
-            given = dict(zip(self.given, carried[len(linear) :], strict=True))
-            to = self.turns.of(inner, number, given, list(self.given.values()))
-            after = carries.tangents(to, dict(zip(linear, carried, strict=False)))
-            after += map(to.all, self.given.values())
-            return self.turns.kept(inner, number, carried, after)
-
-        begin = [*linear.values(), *offsets.values(), *self.own.values()]
-        found = counted_loop(make, self.turns.size, begin, step, self.made)
-        return (
-            dict(zip(linear, found, strict=False)),
-            dict(zip(carries.affine, found[len(linear) :], strict=False)),
-        )
-
-    def _one(self, make: Builder, zero: Value, part: Part) -> Value:
-        """A carried value of all blocks that is one in this part, and zero elsewhere."""
-        found = make.constant_like(1, zero)
-        for d, place in zip(self.carries.mixed[part[0]], part[1], strict=True):
-            index = make.iota(make.shape_of(zero), d + 1, "i32")
-            is_here = make.compare("EQ", index, make.constant_like(place, index))
-            found = make.select(is_here, found, zero)
-        return found
-
-    def _ends(self, make: Builder, linear: Mapping[Column, Value], offsets: Values) -> Values:
-        """The carried values at the end of each block."""
-        carries, parts = self.carries, self.carries.parts()
-        maps: dict[tuple[Part, Part], Value] = {}
-        for (k, column), value in linear.items():
-            for part, each in self._apart(make, k, value).items():
-                maps[part, column] = each
-        starts: dict[Part, Value] = {}
-        for k in carries.affine:
-            starts |= self._apart(make, k, offsets[k])
-
-        def both(inner: Builder, *sides: Sequence[Value]) -> list[Value]:
-            before, after = (dict(zip(maps, side, strict=False)) for side in sides)
-            given, added = (dict(zip(parts, side[len(maps) :], strict=True)) for side in sides)
-
-            def mapped(row: Part, column: Mapping[Part, Value]) -> list[Value]:
-                found = [(after[row, i], value) for i, value in column.items() if (row, i) in after]
-                return [inner.binary("multiply", *pair) for pair in found]
-
-            columns = {c: {i: v for (i, d), v in before.items() if d == c} for _, c in maps}
-            found = [inner.combined("add", mapped(row, columns[c])) for row, c in maps]
-            return found + [inner.combined("add", [*mapped(r, given), added[r]]) for r in parts]
-
-        values = [*maps.values(), *starts.values()]
-        found = scanned(self.loop, values, 0, self.trips.is_reverse, both, self.made)
-        ends = dict(zip(parts, found[len(maps) :], strict=True))
-        return {k: self._together(make, k, ends, offsets[k]) for k in carries.affine}
-
-    def _apart(self, make: Builder, k: int, value: Value) -> dict[Part, Value]:
-        """A carried value of all blocks, taken apart."""
-        mixed, shape = self.carries.mixed[k], make.shape_of(value)
-        rest = [size for d, size in enumerate(shape) if d - 1 not in mixed]
-        found = {}
-        for part in [part for part in self.carries.parts() if part[0] == k]:
-            each = value
-            for d, place in zip(mixed, part[1], strict=True):
-                each = make.cut(each, d + 1, place, 1)
-            found[part] = make.reshape(each, rest)
-        return found
-
-    def _together(self, make: Builder, k: int, parts: Mapping[Part, Value], like: Value) -> Value:
-        """A carried value put together of its parts, in the shape of `like`."""
-        mixed, shape = self.carries.mixed[k], make.shape_of(like)
-        own = [value for part, value in parts.items() if part[0] == k]
-        if not mixed:
-            return own[0]
-        blocks, *rest = make.shape_of(own[0])
-        value = make.joined([make.reshape(each, (blocks, 1, *rest)) for each in own], 1)
-        others = [d for d in range(len(shape)) if d - 1 not in mixed]
-        places = [0, *(d + 1 for d in mixed), *others[1:]]
-        value = make.reshape(value, [shape[d] for d in places])
-        return make.transpose(value, [places.index(d) for d in range(len(shape))])
-
     def _ahead(self, make: Builder, ends: Values) -> Values:
         """The carried values that come into each block: those at the end of the block before."""
         found, is_reverse, last = {}, self.trips.is_reverse, self.turns.blocks - 1
@@ -254,17 +156,8 @@ class _Chunked:
             others = make.cut(value, 0, int(is_reverse), last)
             own = make.cut(value, 0, last if is_reverse else 0, 1)
             moved = make.joined([others, own] if is_reverse else [own, others], 0)
-            found[k] = self._started(make, k, moved)
+            found[k] = self.turns.started(make, k, moved)
         return found
-
-    def _started(self, make: Builder, k: int, others: Value) -> Value:
-        """A carried value of all blocks: `others`, but in the first what the loop starts from."""
-        blocks, shape = self.turns.blocks, make.shape_of(others)
-        start = make.broadcast(self.loop.operands[k], shape, range(1, len(shape)))
-        index = make.iota((blocks,), 0, "i32")
-        first = make.constant_like(blocks - 1 if self.trips.is_reverse else 0, index)
-        is_first = make.broadcast(make.compare("EQ", index, first), shape, [0])
-        return make.select(is_first, start, others)
 
     def _one_by_one(self, make: Builder, ahead: Values, is_known: Value | None = None) -> Values:
         """What comes into each block, by running one block after another; unless it is known."""

@@ -8,18 +8,19 @@ value c. So is what many trips make of c: four numbers for each element say it a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
-from dtensor.passes.forms.carries import Carries, Part, kind_of
+from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.forms.carries import Carries, kind_of
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.turns import Turns, Values, needed
+from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.loops import counted_loop
 
-_NOTHING: frozenset[int] = frozenset()
 # Which operands may depend on what is carried, and how many of them at once.
 _SIDES = {
     "add": ((0, 1), 1),
@@ -46,31 +47,33 @@ class Map(NamedTuple):
 
 @dataclass
 class Clamps(Carries):
-    """The carried values of a loop that are mapped so, and those that only add up."""
+    """The carried values of a loop that are mapped so, and those that only add up.
 
-    def parts(self) -> list[Part]:
-        """Each carried value is one."""
-        return [(k, ()) for k in self.affine]
+    Attributes:
+        sources: which of `mapped` a value of the body is a map of.
+    """
+
+    sources: dict[Value, int] = field(default_factory=dict)
 
     def maps(self) -> bool:
-        """Whether every trip maps each of `affine` so, by itself."""
+        """Whether every trip maps each of `mapped` so, by itself."""
         arguments = self.trips.body.arguments
-        if not self.affine or any(kind_of(arguments[k].type) != "float" for k in self.affine):
+        if not self.mapped or any(kind_of(arguments[k].type) != "float" for k in self.mapped):
             return False
-        self.sources = {arguments[k]: frozenset([k]) for k in self.affine}
+        self.sources = {arguments[k]: k for k in self.mapped}
         for op in self._path():
             if not self._follow_one(op):
                 return False
-        return all(self.sources.get(self.trips.given[k], {k}) == {k} for k in self.affine)
+        return all(self.sources.get(self.trips.given[k], k) == k for k in self.mapped)
 
     def _path(self) -> list[ir.Operation]:
-        return needed(self.trips, [self.trips.given[k] for k in self.affine])
+        return needed(self.trips, [self.trips.given[k] for k in self.mapped])
 
     def _follow_one(self, op: ir.Operation) -> bool:
         """Find on which carried value an operation depends; whether it is one that maps it."""
-        sides = [k for k, value in enumerate(op.operands) if self.sources.get(value)]
+        sides = [k for k, value in enumerate(op.operands) if value in self.sources]
         if not sides:
-            return not any(value in self.sources for value in op.operands) and len(op.regions) == 0
+            return len(op.regions) == 0
         found = {self.sources[op.operands[k]] for k in sides}
         allowed, most = _SIDES.get(op.name.removeprefix("stablehlo."), ((), 0))
         if len(sides) > most or not {*sides} <= {*allowed} or len(found) > 1:
@@ -80,28 +83,28 @@ class Clamps(Carries):
         self.sources[op.results[0]] = found.pop()
         return True
 
-    @property
-    def numbers(self) -> int:
-        """Four of each carried value."""
-        return len(Map._fields) * len(self.affine)
+    def pays(self, shards: Shards, read: float, written: float, blocks: int) -> bool:
+        """Whether four numbers of each carried value are fewer than the arrays of blocks."""
+        sent = len(Map._fields) * sum(size_bytes(self.trips.loop.operands[k]) for k in self.mapped)
+        return sent * (blocks - 1).bit_length() < (read + written) / blocks
 
     def roots(self) -> list[Value]:
         """What a trip reads that does not depend on what it maps."""
-        path = [op for op in self._path() if self.sources.get(op.results[0])]
-        read = [value for op in path for value in op.operands if not self.sources.get(value)]
-        last = [self.trips.given[k] for k in self.affine]
-        return [*read, *(value for value in last if not self.sources.get(value))]
+        path = [op for op in self._path() if op.results[0] in self.sources]
+        read = [value for op in path for value in op.operands if value not in self.sources]
+        last = [self.trips.given[k] for k in self.mapped]
+        return [*read, *(value for value in last if value not in self.sources)]
 
     def trip(self, to: Batched, before: Mapping[int, Map]) -> dict[int, Map]:
         """What the trips up to this one do together.
 
         Args:
             to: knows the values of the trip.
-            before: what the trips before this one do to each of `affine`.
+            before: what the trips before this one do to each of `mapped`.
         """
         known = {self.trips.body.arguments[k]: each for k, each in before.items()}
         for op in self._path():
-            if self.sources.get(op.results[0]):
+            if op.results[0] in self.sources:
                 known[op.results[0]] = _mapped(to, op, known)
         after = {}
         for k in before:
@@ -109,54 +112,42 @@ class Clamps(Carries):
             after[k] = known[last] if last in known else _constant(to.make, to.all(last))
         return after
 
+    def ends(self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]) -> Values:
+        """Each block finds what its trips do, and a `dtensor.scan` combines that."""
+        loop, count = self.trips.loop, len(Map._fields)
+        given = {k: self.trips.given[k] for k in self.own}
+        roots = [*self.roots(), *given.values()]
+        begin: list[Value] = []
+        for k in self.mapped:
+            shape = (turns.blocks, *make.shape_of(loop.operands[k]))
+            begin += _nothing(make, make.tensor_type(shape, make.element_of(loop.operands[k])))
 
-def clamped_ends(
-    make: Builder, clamps: Clamps, turns: Turns, own: Values, made: list[ir.Operation]
-) -> Values:
-    """The carried values at the end of each block.
+        def each(values: Sequence[Value]) -> dict[int, Map]:
+            return {k: Map(*values[i * count : (i + 1) * count]) for i, k in enumerate(self.mapped)}
 
-    Args:
-        make: writes before the loop.
-        clamps: what its trips do.
-        turns: its blocks.
-        own: of carried values that depend on themselves alone, those that come into the blocks.
-        made: takes the operations that are created.
-    """
-    loop, count = turns.trips.loop, len(Map._fields)
-    given = {k: turns.trips.given[k] for k in clamps.own}
-    roots = [*clamps.roots(), *given.values()]
-    begin: list[Value] = []
-    for k in clamps.affine:
-        shape = (turns.blocks, *make.shape_of(loop.operands[k]))
-        begin += _nothing(make, make.tensor_type(shape, make.element_of(loop.operands[k])))
+        def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
+            last = dict(zip(given, carried[len(begin) :], strict=True))
+            to = turns.of(inner, number, last, roots)
+            after = [value for each in self.trip(to, each(carried)).values() for value in each]
+            return turns.kept(inner, number, carried, [*after, *map(to.all, given.values())])
 
-    def each(values: Sequence[Value]) -> dict[int, Map]:
-        return {k: Map(*values[i * count : (i + 1) * count]) for i, k in enumerate(clamps.affine)}
+        def both(inner: Builder, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+            maps = zip(each(first).values(), each(second).values(), strict=True)
+            return [value for pair in maps for value in _composed(inner, *pair)]
 
-    def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
-        last = dict(zip(given, carried[len(begin) :], strict=True))
-        to = turns.of(inner, number, last, roots)
-        after = [value for each in clamps.trip(to, each(carried)).values() for value in each]
-        return turns.kept(inner, number, carried, [*after, *map(to.all, given.values())])
-
-    def both(inner: Builder, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
-        maps = zip(each(first).values(), each(second).values(), strict=True)
-        return [value for pair in maps for value in _composed(inner, *pair)]
-
-    found = counted_loop(make, turns.size, [*begin, *own.values()], step, made)
-    totals = scanned(loop, found[: len(begin)], 0, turns.trips.is_reverse, both, made)
-    ends = {}
-    for k, total in each(totals).items():
-        shape = make.shape_of(total.factor)
-        start = make.broadcast(loop.operands[k], shape, range(1, len(shape)))
-        product = make.binary("multiply", total.factor, start)
-        free = make.binary("add", product, total.offset)
-        value = make.binary("maximum", free, total.low)
-        value = make.binary("minimum", value, total.high)
-        # Factors of many trips may overflow where the carry does not, and bounds would hide it.
-        is_finite = make.value("stablehlo.is_finite", [free], make.tensor_type(shape, "i1"))
-        ends[k] = make.select(is_finite, value, free)
-    return ends
+        found = counted_loop(make, turns.size, [*begin, *own.values()], step, made)
+        totals = scanned(loop, found[: len(begin)], 0, self.trips.is_reverse, both, made)
+        ends = {}
+        for k, total in each(totals).items():
+            shape = make.shape_of(total.factor)
+            product = make.binary("multiply", total.factor, turns.everywhere(make, k))
+            free = make.binary("add", product, total.offset)
+            value = make.binary("maximum", free, total.low)
+            value = make.binary("minimum", value, total.high)
+            # Factors of many trips may overflow where the carry does not, and bounds would hide it.
+            is_finite = make.value("stablehlo.is_finite", [free], make.tensor_type(shape, "i1"))
+            ends[k] = make.select(is_finite, value, free)
+        return ends
 
 
 def _mapped(to: Batched, op: ir.Operation, known: Mapping[Value, Map]) -> Map:

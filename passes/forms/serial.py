@@ -8,12 +8,13 @@ the next one; the arrays that the trips read and write stay where they are.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import ir
+from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.forms.carries import Carries, Part
-from dtensor.passes.forms.turns import needed
+from dtensor.passes.forms.carries import Carries
+from dtensor.passes.forms.turns import Turns, Values, needed
 from dtensor.passes.ops.attributes import shape_of, size_bytes
 from dtensor.passes.ops.linear import Groups
 from dtensor.passes.ops.rows import rows_flops
@@ -27,28 +28,30 @@ _FEW, _MOST = 1 << 16, 1 << 22
 
 @dataclass
 class Serial(Carries):
-    """The carried values of a loop, whatever its trips do to them, and those that only add up."""
+    """The carried values of a loop, whatever its trips do to them, and those that only add up.
 
-    def parts(self) -> list[Part]:
-        """Each carried value is one."""
-        return [(k, ()) for k in self.affine]
+    Attributes:
+        mixed: by number of such a value, the dimensions along which elements meet.
+    """
+
+    mixed: dict[int, list[int]] = field(default_factory=dict)
 
     def maps(self) -> bool:
         """Find along which dimensions elements meet; whether a trip has little to do."""
         trips, groups = self.trips, Groups()
-        if not self.affine or rows_flops(trips.body) > _MOST:
+        if not self.mapped or rows_flops(trips.body) > _MOST:
             return False
-        known = {trips.body.arguments[k] for k in self.affine}
-        for op in needed(trips, [trips.given[k] for k in self.affine]):
+        known = {trips.body.arguments[k] for k in self.mapped}
+        for op in needed(trips, [trips.given[k] for k in self.mapped]):
             if any(value in known for value in read_by(op)):
                 known.update(op.results)
                 _note(op, groups)
-        for k in self.affine:
+        for k in self.mapped:
             argument, given = trips.body.arguments[k], trips.given[k]
             for d in range(len(shape_of(argument))):
                 groups.tie((given, d), (argument, d))
         mixed = groups.mixed()
-        for k in self.affine:
+        for k in self.mapped:
             argument = trips.body.arguments[k]
             dims = range(len(shape_of(argument)))
             self.mixed[k] = [d for d in dims if groups.root((argument, d)) in mixed]
@@ -57,15 +60,18 @@ class Serial(Carries):
     def pays(self, shards: Shards, read: float, written: float, blocks: int) -> bool:
         """Whether less is sent than by gathering what is read, and no dimension can be split."""
         values = self.trips.loop.operands
-        largest = max(self.affine, key=lambda k: size_bytes(values[k]))
+        largest = max(self.mapped, key=lambda k: size_bytes(values[k]))
         shape = shape_of(values[largest])
         free = [d for d in range(len(shape)) if d not in self.mixed[largest]]
         left = math.prod(shape[d] // shards.count((values[largest], d)) for d in free)
         if left > 1 and rows_flops(self.trips.body) > _FEW:
             return False
-        sent = sum(size_bytes(values[k]) for k in self.affine) * (blocks - 1)
+        sent = sum(size_bytes(values[k]) for k in self.mapped) * (blocks - 1)
         sent += 2 * sum(size_bytes(values[k]) for k in self.sums)
         return sent < read * (blocks - 1) / blocks
+
+    def ends(self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]) -> None:
+        """Nothing is known before the trips are run."""
 
 
 def _note(op: ir.Operation, groups: Groups) -> None:

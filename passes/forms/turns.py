@@ -95,6 +95,20 @@ class Turns:
         index = make.times(make.convert(index, make.element_of(self.trips.body.arguments[k])), step)
         return make.binary("add", index, make.constant_like(start, index))
 
+    def everywhere(self, make: Builder, k: int) -> Value:
+        """What the loop starts from, in each block."""
+        value = self.trips.loop.operands[k]
+        shape = make.shape_of(value)
+        return make.broadcast(value, (self.blocks, *shape), range(1, len(shape) + 1))
+
+    def started(self, make: Builder, k: int, others: Value) -> Value:
+        """A carried value of all blocks: `others`, but in the first what the loop starts from."""
+        index = make.iota((self.blocks,), 0, "i32")
+        first = make.constant_like(self.blocks - 1 if self.trips.is_reverse else 0, index)
+        is_first = make.compare("EQ", index, first)
+        is_first = make.broadcast(is_first, make.shape_of(others), [0])
+        return make.select(is_first, self.everywhere(make, k), others)
+
     # Arrays.
 
     def cut(self, make: Builder) -> None:

@@ -1,0 +1,294 @@
+"""Loops whose trips are affine maps of what is carried.
+
+Let a carried value only be added to, multiplied with what depends on no carried value, or selected
+by such. Then many trips make `M * carry + offset` of it, element by element. Where several carried
+values depend on one another, or elements along a dimension of one do, M is a matrix over these
+parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.forms.carries import INEXACT, Carries, kind_of
+from dtensor.passes.forms.scalars import scanned
+from dtensor.passes.forms.turns import NotBatched, Turns, Values, needed
+from dtensor.passes.ops.attributes import shape_of, size_bytes
+from dtensor.passes.ops.batched import Batched
+from dtensor.passes.ops.elementwise import SUMS
+from dtensor.passes.ops.linear import Groups, adds_to, kept_dims
+from dtensor.passes.ops.loops import counted_loop
+from dtensor.passes.program import BARRIER, read_by
+
+_NOTHING: frozenset[int] = frozenset()
+_MOST = 4  # parts of carries that depend on each other: combining n takes n^3 products
+
+Pair = tuple[int, int]
+Part = tuple[int, tuple[int, ...]]  # of a carry: its place along the dimensions that are mixed
+Column = tuple[int, Part]
+
+
+@dataclass
+class Affine(Carries):
+    """The carried values of a loop that are affine, and those that only add up.
+
+    Attributes:
+        sources: on which carried values of `mapped` a value of the body depends; None where it
+            is no affine map of their elements.
+        pairs: `(k, j)` where carry k may depend on carry j of some trips before; and all `(k, k)`.
+        mixed: by number of such a carry, the dimensions along which its elements depend on each
+            other.
+    """
+
+    sources: dict[Value, frozenset[int] | None] = field(default_factory=dict)
+    pairs: list[Pair] = field(default_factory=list)
+    mixed: dict[int, list[int]] = field(default_factory=dict)
+
+    def maps(self) -> bool:
+        """Find what depends on what; whether all is affine, of elements of one type."""
+        trips, sources = self.trips, self.sources
+        types = [trips.body.arguments[k].type for k in self.mapped]
+        if not all(kind_of(type_) in INEXACT for type_ in types):
+            return False
+        if len({str(ir.RankedTensorType(type_).element_type) for type_ in types}) > 1:
+            return False
+        sources.update(dict.fromkeys(trips.body.arguments))  # others may not be read
+        known = {*trips.fixed, *trips.counters, *self.own}
+        sources |= {trips.body.arguments[k]: _NOTHING for k in known}
+        sources |= {trips.body.arguments[k]: frozenset([k]) for k in self.mapped}
+        groups, other = Groups(), Groups()
+        path = set(needed(trips, [trips.given[k] for k in self.mapped]))
+        for view in list(trips.body.operations)[:-1]:
+            self._follow(view.operation, groups if view.operation in path else other)
+        reached = {k: {k} for k in self.mapped}
+        for k in self.mapped * len(self.mapped):
+            found = sources.get(trips.given[k], _NOTHING)
+            if found is None:
+                return False
+            reached[k] |= {j for each in found for j in reached[each]}
+        self.pairs = [(k, j) for k in self.mapped for j in self.mapped if j in reached[k]]
+        return not self.mapped or self._parts(groups)
+
+    def _follow(self, op: ir.Operation, groups: Groups) -> None:
+        """Find on which carries the results of an operation depend, and how."""
+        if op.name == BARRIER:
+            for value, result in zip(op.operands, op.results, strict=True):
+                self.sources[result] = self.sources.get(value, _NOTHING)
+                if self.sources[result]:
+                    for d in range(len(shape_of(value))):
+                        groups.tie((value, d), (result, d))
+            return
+        given = [self.sources.get(value, _NOTHING) for value in read_by(op)]
+        found: frozenset[int] | None = None
+        if None not in given:
+            found = frozenset().union(*[each for each in given if each is not None])
+        sides = [k for k, v in enumerate(op.operands) if self.sources.get(v, _NOTHING)]
+        if found:
+            kept = kept_dims(op, sides) if sides else None
+            if kept is None:
+                found = None
+            else:
+                groups.note(op, sides, kept)
+        self.sources.update(dict.fromkeys(op.results, found))
+
+    def _parts(self, groups: Groups) -> bool:
+        """Find along which dimensions elements depend on each other; whether parts are few."""
+        arguments, whole = self.trips.body.arguments, dict[int, list[int]]()
+        for k in self.mapped:
+            shape, given = shape_of(arguments[k]), self.trips.given[k]
+            groups.mix(arguments[k], [d for d, size in enumerate(shape) if size == 1])
+            if self.sources.get(given):
+                for d in range(len(shape)):
+                    groups.tie((given, d), (arguments[k], d))
+        mixed = groups.mixed()
+        for k in self.mapped:
+            dims = range(len(shape_of(arguments[k])))
+            self.mixed[k] = [d for d in dims if groups.root((arguments[k], d)) in mixed]
+            whole[k] = [d for d in dims if d not in self.mixed[k]]
+        first = self.mapped[0]
+        for k in self.mapped:
+            shapes = [[shape_of(arguments[i])[d] for d in whole[i]] for i in (first, k)]
+            if shapes[0] != shapes[1]:
+                return False
+            for one, other in zip(whole[first], whole[k], strict=True):
+                groups.tie((arguments[first], one), (arguments[k], other))
+        is_apart = all(groups.root(key) in mixed for key in groups.meeting())
+        return is_apart and len(self.parts()) <= _MOST
+
+    def parts(self) -> list[Part]:
+        """The parts of all carried values: each, or each place along its mixed dimensions."""
+        found = list[Part]()
+        for k in self.mapped:
+            shape = shape_of(self.trips.body.arguments[k])
+            found += [(k, at) for at in product(*(range(shape[d]) for d in self.mixed[k]))]
+        return found
+
+    @property
+    def numbers(self) -> int:
+        """How many arrays, each of the size of one part, say what some trips do."""
+        parts = self.parts()
+        return len(parts) + sum((k, j) in self.pairs for k, _ in parts for j, _ in parts)
+
+    def pays(self, shards: Shards, read: float, written: float, blocks: int) -> bool:
+        """Whether the maps of blocks are smaller than their arrays."""
+        each = sum(size_bytes(self.trips.loop.operands[k]) for k in self.mapped)
+        each /= max(len(self.parts()), 1)
+        return self.numbers * each * (blocks - 1).bit_length() < (read + written) / blocks
+
+    def tangents(self, to: Batched, given: Mapping[Column, Value]) -> list[Value]:
+        """The linear parts of a trip and those before it, of the linear parts of those before it.
+
+        Args:
+            to: knows the values of the trip.
+            given: by carried value and part of one: what the first becomes for a one in the second.
+        """
+        trips, after = self.trips, dict[Column, Value]()
+        for part in self.parts():
+            rows = [k for k, column in given if column == part]
+            found = {trips.body.arguments[k]: given[k, part] for k in rows}
+            for op in needed(trips, [trips.given[k] for k in rows]):
+                if op.name == BARRIER:
+                    pairs = zip(op.operands, op.results, strict=True)
+                    found |= {result: found[value] for value, result in pairs if value in found}
+                elif self.sources[op.results[0]]:
+                    value = _tangent(to, op, found)
+                    found |= {} if value is None else {op.results[0]: value}
+            for k in rows:
+                value = found.get(trips.given[k])
+                after[k, part] = to.make.zeros(given[k, part].type) if value is None else value
+        return [after[column] for column in given]
+
+    def ends(self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]) -> Values:
+        """Each block runs its trips from zero, and a `dtensor.scan` combines what they do."""
+        linear, offsets = self._maps(make, turns, own, made)
+        return self._combined(make, linear, offsets, made)
+
+    def _maps(
+        self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]
+    ) -> tuple[dict[Column, Value], Values]:
+        """What the trips of each block do to a carry: the linear parts, and what they make of 0.
+
+        The first block starts from what the loop starts from, and not from 0.
+        """
+        zeros = Values()
+        for k in self.mapped:
+            value = self.trips.loop.operands[k]
+            shape = (turns.blocks, *make.shape_of(value))
+            zeros[k] = make.zeros(make.tensor_type(shape, make.element_of(value)))
+        offsets = {k: turns.started(make, k, zero) for k, zero in zeros.items()}
+        linear: dict[Column, Value] = {}
+        for part in self.parts():
+            for k in [k for k, j in self.pairs if j == part[0]]:
+                linear[k, part] = self._one(make, zeros[k], part) if k == part[0] else zeros[k]
+
+        def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
+            given = dict(zip([*self.mapped, *self.own], carried[len(linear) :], strict=True))
+            roots = [self.trips.given[k] for k in given]
+            to = turns.of(inner, number, given, roots)
+            after = self.tangents(to, dict(zip(linear, carried, strict=False)))
+            return turns.kept(inner, number, carried, [*after, *map(to.all, roots)])
+
+        begin = [*linear.values(), *offsets.values(), *own.values()]
+        found = counted_loop(make, turns.size, begin, step, made)
+        return (
+            dict(zip(linear, found, strict=False)),
+            dict(zip(self.mapped, found[len(linear) :], strict=False)),
+        )
+
+    def _one(self, make: Builder, zero: Value, part: Part) -> Value:
+        """A carried value of all blocks that is one in this part, and zero elsewhere."""
+        found = make.constant_like(1, zero)
+        for d, place in zip(self.mixed[part[0]], part[1], strict=True):
+            index = make.iota(make.shape_of(zero), d + 1, "i32")
+            is_here = make.compare("EQ", index, make.constant_like(place, index))
+            found = make.select(is_here, found, zero)
+        return found
+
+    def _combined(
+        self,
+        make: Builder,
+        linear: Mapping[Column, Value],
+        offsets: Values,
+        made: list[ir.Operation],
+    ) -> Values:
+        """The carried values at the end of each block, of what the blocks do by themselves."""
+        loop, parts = self.trips.loop, self.parts()
+        maps: dict[tuple[Part, Part], Value] = {}
+        for (k, column), value in linear.items():
+            for part, each in self._apart(make, k, value).items():
+                maps[part, column] = each
+        starts: dict[Part, Value] = {}
+        for k in self.mapped:
+            starts |= self._apart(make, k, offsets[k])
+
+        def both(inner: Builder, *sides: Sequence[Value]) -> list[Value]:
+            before, after = (dict(zip(maps, side, strict=False)) for side in sides)
+            given, added = (dict(zip(parts, side[len(maps) :], strict=True)) for side in sides)
+
+            def mapped(row: Part, column: Mapping[Part, Value]) -> list[Value]:
+                found = [(after[row, i], value) for i, value in column.items() if (row, i) in after]
+                return [inner.binary("multiply", *pair) for pair in found]
+
+            columns = {c: {i: v for (i, d), v in before.items() if d == c} for _, c in maps}
+            found = [inner.combined("add", mapped(row, columns[c])) for row, c in maps]
+            return found + [inner.combined("add", [*mapped(r, given), added[r]]) for r in parts]
+
+        values = [*maps.values(), *starts.values()]
+        found = scanned(loop, values, 0, self.trips.is_reverse, both, made)
+        ends = dict(zip(parts, found[len(maps) :], strict=True))
+        return {k: self._together(make, k, ends, offsets[k]) for k in self.mapped}
+
+    def _apart(self, make: Builder, k: int, value: Value) -> dict[Part, Value]:
+        """A carried value of all blocks, taken apart."""
+        mixed, shape = self.mixed[k], make.shape_of(value)
+        rest = [size for d, size in enumerate(shape) if d - 1 not in mixed]
+        found = {}
+        for part in [part for part in self.parts() if part[0] == k]:
+            each = value
+            for d, place in zip(mixed, part[1], strict=True):
+                each = make.cut(each, d + 1, place, 1)
+            found[part] = make.reshape(each, rest)
+        return found
+
+    def _together(self, make: Builder, k: int, parts: Mapping[Part, Value], like: Value) -> Value:
+        """A carried value put together of its parts, in the shape of `like`."""
+        mixed, shape = self.mixed[k], make.shape_of(like)
+        own = [value for part, value in parts.items() if part[0] == k]
+        if not mixed:
+            return own[0]
+        blocks, *rest = make.shape_of(own[0])
+        value = make.joined([make.reshape(each, (blocks, 1, *rest)) for each in own], 1)
+        others = [d for d in range(len(shape)) if d - 1 not in mixed]
+        places = [0, *(d + 1 for d in mixed), *others[1:]]
+        value = make.reshape(value, [shape[d] for d in places])
+        return make.transpose(value, [places.index(d) for d in range(len(shape))])
+
+
+def _tangent(to: Batched, op: ir.Operation, known: dict[Value, Value]) -> Value | None:
+    """What an operation maps tangents to; None if that is zero."""
+    given = [known.get(value) for value in op.operands]
+    if all(value is None for value in given):
+        return None
+    if op.name in SUMS:
+        left, right = given
+        if right is None:
+            return left
+        if left is None:
+            left = to.make.zeros(right.type)
+        return to.make.binary(op.name.removeprefix("stablehlo."), left, right)
+    other = Batched(to.make, to.count, {value: to.one(value) for value in op.operands})
+    for k, (value, tangent) in enumerate(zip(op.operands, given, strict=True)):
+        if tangent is not None:
+            other.say([value], [tangent])
+        elif adds_to(op, k):
+            other.known[value] = to.make.zeros(value.type)
+        elif value in to.many:
+            other.many.add(value)
+    if not other.write(op):
+        raise NotBatched
+    return other.one(op.results[0])
