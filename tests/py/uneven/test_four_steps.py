@@ -75,12 +75,15 @@ def test_a_row_of_any_length(mesh: Mesh, axes: Any, length: int) -> None:
         assert {each.kind for each in compiled.collectives} == {"all_to_all"}
 
 
-@pytest.mark.parametrize("length", [96, 105, 30, 8])
-@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
+SHORT, NAMES = [96, 105, 30, 8], ["fft", "ifft", "rfft", "irfft"]
+
+
+@pytest.mark.parametrize("length", SHORT)
+@pytest.mark.parametrize("name", NAMES)
 def test_short_rows_in_double_precision(name: str, length: int) -> None:
     with jax.enable_x64(True):
         function, x = transforms(length, np.complex128)[name]
-        for mesh, axes in MESHES:
+        for mesh, axes in MESHES[(SHORT.index(length) + NAMES.index(name)) % 2 :: 2]:
             split = Layout([UNSHARDED, axes], mesh)
             error = rounding(function, x)
             check(function, x, mesh=mesh, in_layouts=(split,), absolute=error)

@@ -82,9 +82,17 @@ def test_rows_beside_a_shard_are_sent(resampled: str, read: str, is_gradient: bo
     assert sent(compiled) <= (30 if is_gradient else 6) * longest * ROW
 
 
-@pytest.mark.parametrize("read", READ)
-@pytest.mark.parametrize("resampled", RESAMPLED)
-@pytest.mark.parametrize("mesh", [GRID, FIVE, SIX], ids=["2x4", "5", "3x2"])
+# Every resampling on two meshes, whatever reads it.
+MESHES = [
+    (mesh, resampled, read)
+    for i, resampled in enumerate(RESAMPLED)
+    for j, read in enumerate(READ)
+    for k, mesh in enumerate((GRID, FIVE, SIX))
+    if (i + j + k) % 3
+]
+
+
+@pytest.mark.parametrize(("mesh", "resampled", "read"), MESHES)
 def test_values_are_those_of_one_device(mesh: Any, resampled: str, read: str) -> None:
     axes = [UNSHARDED, "x", UNSHARDED if mesh is FIVE else "y", UNSHARDED]
     layout = Layout(axes, mesh)
