@@ -118,6 +118,25 @@ def gated(inputs: jax.Array, weights: jax.Array) -> jax.Array:
     return lax.scan(step, jnp.zeros_like(inputs[0]), inputs)[1]
 
 
+def attended(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+    """One token's attention to a cache, 64 positions at a time."""
+
+    def step(carry: Any, now: Any) -> Any:
+        most, total, out = carry
+        keys, values = now
+        scores = jnp.einsum("bd,cbd->bc", query, keys)
+        largest = jnp.maximum(most, scores.max(1))
+        weights, less = jnp.exp(scores - largest[:, None]), jnp.exp(most - largest)
+        out = out * less[:, None] + jnp.einsum("bc,cbd->bd", weights, values)
+        return (largest, total * less + weights.sum(1), out), None
+
+    batch, width = query.shape
+    parts = [array.reshape(-1, 64, batch, width) for array in (key, value)]
+    start = jnp.full(batch, -jnp.inf), jnp.zeros(batch), jnp.zeros((batch, width))
+    (_, total, out), _ = lax.scan(step, start, tuple(parts))
+    return out / total[:, None]
+
+
 TOKENS = (array(4096, 2, 16), P("x"))
 
 LOOPS: dict[str, Row] = {
@@ -180,6 +199,15 @@ LOOPS: dict[str, Row] = {
         LONG,
         (array(32, 32), P()),
         out=(ROWS, P()),
+    ),
+    "attention_loop": row(
+        (2 * 2 + 3 * (2 * 2 + 2 * 16)) * 4,
+        "log2 p of maximum, sum and result",
+        attended,
+        (array(2, 16), P()),
+        TOKENS,
+        TOKENS,
+        out=P(),
     ),
     "retention_loop": row(
         5 * 2 * 16 * 16 * 4,

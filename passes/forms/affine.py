@@ -43,19 +43,18 @@ class Affine(Carries):
         pairs: `(k, j)` where carry k may depend on carry j of some trips before; and all `(k, k)`.
         mixed: by number of such a carry, the dimensions along which its elements depend on each
             other.
+        groups: those that depend on each other, of one shape but for the dimensions in `mixed`.
     """
 
     sources: dict[Value, frozenset[int] | None] = field(default_factory=dict)
     pairs: list[Pair] = field(default_factory=list)
     mixed: dict[int, list[int]] = field(default_factory=dict)
+    groups: list[list[int]] = field(default_factory=list)
 
     def maps(self) -> bool:
-        """Find what depends on what; whether all is affine, of elements of one type."""
+        """Find what depends on what; whether all is affine."""
         trips, sources = self.trips, self.sources
-        types = [trips.body.arguments[k].type for k in self.mapped]
-        if not all(kind_of(type_) in INEXACT for type_ in types):
-            return False
-        if len({str(ir.RankedTensorType(type_).element_type) for type_ in types}) > 1:
+        if not all(kind_of(trips.body.arguments[k].type) in INEXACT for k in self.mapped):
             return False
         sources.update(dict.fromkeys(trips.body.arguments))  # others may not be read
         known = {*trips.fixed, *trips.counters, *self.own}
@@ -72,7 +71,8 @@ class Affine(Carries):
                 return False
             reached[k] |= {j for each in found for j in reached[each]}
         self.pairs = [(k, j) for k in self.mapped for j in self.mapped if j in reached[k]]
-        return not self.mapped or self._parts(groups)
+        self.groups = _connected(self.mapped, self.pairs)
+        return self._parts(groups)
 
     def _follow(self, op: ir.Operation, groups: Groups) -> None:
         """Find on which carries the results of an operation depend, and how."""
@@ -110,35 +110,36 @@ class Affine(Carries):
             dims = range(len(shape_of(arguments[k])))
             self.mixed[k] = [d for d in dims if groups.root((arguments[k], d)) in mixed]
             whole[k] = [d for d in dims if d not in self.mixed[k]]
-        first = self.mapped[0]
-        for k in self.mapped:
-            shapes = [[shape_of(arguments[i])[d] for d in whole[i]] for i in (first, k)]
-            if shapes[0] != shapes[1]:
-                return False
-            for one, other in zip(whole[first], whole[k], strict=True):
-                groups.tie((arguments[first], one), (arguments[k], other))
+        for first, *others in self.groups:
+            for k in others:
+                if _sizes(arguments[k], whole[k]) != _sizes(arguments[first], whole[first]):
+                    return False
+                for one, other in zip(whole[first], whole[k], strict=True):
+                    groups.tie((arguments[first], one), (arguments[k], other))
         is_apart = all(groups.root(key) in mixed for key in groups.meeting())
-        return is_apart and len(self.parts()) <= _MOST
+        return is_apart and all(len(self.parts(group)) <= _MOST for group in self.groups)
 
-    def parts(self) -> list[Part]:
-        """The parts of all carried values: each, or each place along its mixed dimensions."""
+    def parts(self, group: Sequence[int]) -> list[Part]:
+        """The parts of carried values: each, or each place along its mixed dimensions."""
         found = list[Part]()
-        for k in self.mapped:
+        for k in group:
             shape = shape_of(self.trips.body.arguments[k])
             found += [(k, at) for at in product(*(range(shape[d]) for d in self.mixed[k]))]
         return found
 
-    @property
-    def numbers(self) -> int:
-        """How many arrays, each of the size of one part, say what some trips do."""
-        parts = self.parts()
-        return len(parts) + sum((k, j) in self.pairs for k, _ in parts for j, _ in parts)
+    def _bytes(self, group: Sequence[int]) -> float:
+        """The size of what says what some trips do to the values of a group."""
+        parts = self.parts(group)
+        numbers = len(parts) + sum((k, j) in self.pairs for k, _ in parts for j, _ in parts)
+        each = sum(size_bytes(self.trips.loop.operands[k]) for k in group) / len(parts)
+        return numbers * each
 
     def pays(self, shards: Shards, read: float, written: float, blocks: int) -> bool:
         """Whether the maps of blocks are smaller than their arrays."""
-        each = sum(size_bytes(self.trips.loop.operands[k]) for k in self.mapped)
-        each /= max(len(self.parts()), 1)
-        return self.numbers * each * (blocks - 1).bit_length() < (read + written) / blocks
+        sent = sum(map(self._bytes, self.groups)) * (blocks - 1).bit_length()
+        if not self.mapped:
+            sent = 2 * sum(size_bytes(self.trips.loop.operands[k]) for k in self.sums)
+        return sent < (read + written) / blocks
 
     def tangents(self, to: Batched, given: Mapping[Column, Value]) -> list[Value]:
         """The linear parts of a trip and those before it, of the linear parts of those before it.
@@ -148,7 +149,7 @@ class Affine(Carries):
             given: by carried value and part of one: what the first becomes for a one in the second.
         """
         trips, after = self.trips, dict[Column, Value]()
-        for part in self.parts():
+        for part in self.parts(self.mapped):
             rows = [k for k, column in given if column == part]
             found = {trips.body.arguments[k]: given[k, part] for k in rows}
             for op in needed(trips, [trips.given[k] for k in rows]):
@@ -166,7 +167,10 @@ class Affine(Carries):
     def ends(self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]) -> Values:
         """Each block runs its trips from zero, and a `dtensor.scan` combines what they do."""
         linear, offsets = self._maps(make, turns, own, made)
-        return self._combined(make, linear, offsets, made)
+        found = Values()
+        for group in self.groups:
+            found |= self._combined(make, group, linear, offsets, made)
+        return {k: found[k] for k in self.mapped}
 
     def _maps(
         self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]
@@ -182,7 +186,7 @@ class Affine(Carries):
             zeros[k] = make.zeros(make.tensor_type(shape, make.element_of(value)))
         offsets = {k: turns.started(make, k, zero) for k, zero in zeros.items()}
         linear: dict[Column, Value] = {}
-        for part in self.parts():
+        for part in self.parts(self.mapped):
             for k in [k for k, j in self.pairs if j == part[0]]:
                 linear[k, part] = self._one(make, zeros[k], part) if k == part[0] else zeros[k]
 
@@ -212,18 +216,19 @@ class Affine(Carries):
     def _combined(
         self,
         make: Builder,
+        group: Sequence[int],
         linear: Mapping[Column, Value],
         offsets: Values,
         made: list[ir.Operation],
     ) -> Values:
-        """The carried values at the end of each block, of what the blocks do by themselves."""
-        loop, parts = self.trips.loop, self.parts()
+        """The values of a group at the end of each block, of what the blocks do by themselves."""
+        loop, parts = self.trips.loop, self.parts(group)
         maps: dict[tuple[Part, Part], Value] = {}
         for (k, column), value in linear.items():
-            for part, each in self._apart(make, k, value).items():
+            for part, each in self._apart(make, k, value).items() if k in group else ():
                 maps[part, column] = each
         starts: dict[Part, Value] = {}
-        for k in self.mapped:
+        for k in group:
             starts |= self._apart(make, k, offsets[k])
 
         def both(inner: Builder, *sides: Sequence[Value]) -> list[Value]:
@@ -241,14 +246,14 @@ class Affine(Carries):
         values = [*maps.values(), *starts.values()]
         found = scanned(loop, values, 0, self.trips.is_reverse, both, made)
         ends = dict(zip(parts, found[len(maps) :], strict=True))
-        return {k: self._together(make, k, ends, offsets[k]) for k in self.mapped}
+        return {k: self._together(make, k, ends, offsets[k]) for k in group}
 
     def _apart(self, make: Builder, k: int, value: Value) -> dict[Part, Value]:
         """A carried value of all blocks, taken apart."""
         mixed, shape = self.mixed[k], make.shape_of(value)
         rest = [size for d, size in enumerate(shape) if d - 1 not in mixed]
         found = {}
-        for part in [part for part in self.parts() if part[0] == k]:
+        for part in self.parts([k]):
             each = value
             for d, place in zip(mixed, part[1], strict=True):
                 each = make.cut(each, d + 1, place, 1)
@@ -267,6 +272,22 @@ class Affine(Carries):
         places = [0, *(d + 1 for d in mixed), *others[1:]]
         value = make.reshape(value, [shape[d] for d in places])
         return make.transpose(value, [places.index(d) for d in range(len(shape))])
+
+
+def _connected(values: Sequence[int], pairs: Sequence[Pair]) -> list[list[int]]:
+    """The values in groups, between which there are no pairs."""
+    found = list[list[int]]()
+    for k in values:
+        near = [group for group in found if any((k, j) in pairs or (j, k) in pairs for j in group)]
+        joined = [*(j for group in near for j in group), k]
+        found = [*(group for group in found if group not in near), sorted(joined)]
+    return found
+
+
+def _sizes(value: Value, dims: Sequence[int]) -> list[int | str]:
+    """The sizes of some dimensions, and the element type."""
+    type_ = ir.RankedTensorType(value.type)
+    return [str(type_.element_type), *(type_.shape[d] for d in dims)]
 
 
 def _tangent(to: Batched, op: ir.Operation, known: dict[Value, Value]) -> Value | None:

@@ -18,10 +18,12 @@ from dtensor.passes.forms.turns import Turns, Values, needed
 from dtensor.passes.ops.custom_calls import widened_call
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.elementwise import SUMS
+from dtensor.passes.ops.rows import rows_flops
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CALLS, CUSTOM_CALL, RETURNS, read_by, walk
 
 INEXACT = ("float", "complex")
+FEW = 1 << 16  # flops of a trip that is not worth dividing among devices
 
 
 @dataclass
@@ -73,7 +75,7 @@ def ways(trips: Trips, kinds: Sequence[type[Carries]]) -> Iterator[Carries]:
     """The ways to understand what the trips of a loop do, the best first.
 
     A loop that only adds up the parts of a batch is written so to hold less memory: there each
-    trip is divided among the devices, and not the trips.
+    trip is divided among the devices, and not the trips, unless there is hardly anything to divide.
 
     Args:
         trips: the loop.
@@ -87,7 +89,8 @@ def ways(trips: Trips, kinds: Sequence[type[Carries]]) -> Iterator[Carries]:
         for apart in ([], own) if own else ([],):
             sums = [k for k in trips.carried if k not in apart and _adds_up(trips, k)]
             mapped = [k for k in trips.carried if k not in apart and k not in sums]
-            if not mapped and (sums or not trips.writes):
+            is_whole = rows_flops(trips.body) > FEW if sums else not trips.writes
+            if not mapped and is_whole:
                 continue
             found = kind(trips, mapped, sums, apart)
             if found.maps():

@@ -25,6 +25,7 @@ from dtensor.passes.forms.affine import Affine
 from dtensor.passes.forms.carries import Carries, ways
 from dtensor.passes.forms.clamps import Clamps
 from dtensor.passes.forms.serial import Serial
+from dtensor.passes.forms.staged import Staged
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import NotBatched, Turns, Values
 from dtensor.passes.ops.attributes import size_bytes
@@ -70,6 +71,9 @@ class _Chunked:
 
     def __post_init__(self) -> None:
         self.trips, self.loop = self.turns.trips, self.turns.trips.loop
+        self.read = [k for k, result in enumerate(self.loop.results) if is_read(result)]
+        self.summed = {k: self.trips.given[k] for k in self.carries.sums if k in self.read}
+        self.written = {k: site for k, site in self.trips.writes.items() if k in self.read}
         self.given = {k: self.trips.given[k] for k in (*self.carries.mapped, *self.carries.own)}
 
     @staticmethod
@@ -91,7 +95,7 @@ class _Chunked:
             sum([size_bytes(array) for array, dim in {*places} if counts[array, dim] > 1])
             for places in (read, written)
         )
-        for carries in ways(trips, (Affine, Clamps, Serial)) if blocks > 1 else ():
+        for carries in ways(trips, (Affine, Clamps, Staged, Serial)) if blocks > 1 else ():
             is_long = trips.count >= (_LEAST if carries.mapped else 1) * blocks
             if is_long and carries.pays(shards, read_bytes, written_bytes, blocks):
                 return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
@@ -122,10 +126,11 @@ class _Chunked:
         if ends is None:
             ahead = {k: self.turns.everywhere(make, k) for k in self.carries.mapped}
             return self._results(make, self._one_by_one(make, ahead))
-        ahead = self._ahead(make, ends)
-        is_finite = [_is_finite(make, value) for value in ahead.values()]
-        ahead = self._one_by_one(make, ahead, make.combined("and", is_finite))
-        return self._results(make, ahead)
+        is_finite = make.combined("and", [_is_finite(make, value) for value in ends.values()])
+        if not self.summed and not self.written:
+            return self._last(make, self._one_by_one(make, ends, is_finite, is_ends=True))
+        ahead = self.turns.ahead(make, ends)
+        return self._results(make, self._one_by_one(make, ahead, is_finite))
 
     def _alone(self, make: Builder) -> tuple[Values, Values]:
         """Values that depend on themselves alone: those into each block, and the last ones."""
@@ -147,21 +152,16 @@ class _Chunked:
 
         found = counted_loop(make, trips.count, begin, step, self.made) if own else []
         ends = dict(zip(own, found[len(own) :], strict=True))
-        return self._ahead(make, ends), dict(zip(own, found, strict=False))
+        return self.turns.ahead(make, ends), dict(zip(own, found, strict=False))
 
-    def _ahead(self, make: Builder, ends: Values) -> Values:
-        """The carried values that come into each block: those at the end of the block before."""
-        found, is_reverse, last = {}, self.trips.is_reverse, self.turns.blocks - 1
-        for k, value in ends.items():
-            others = make.cut(value, 0, int(is_reverse), last)
-            own = make.cut(value, 0, last if is_reverse else 0, 1)
-            moved = make.joined([others, own] if is_reverse else [own, others], 0)
-            found[k] = self.turns.started(make, k, moved)
-        return found
+    def _one_by_one(
+        self, make: Builder, values: Values, is_known: Value | None = None, is_ends: bool = False
+    ) -> Values:
+        """What comes into each block, by running one block after another; unless it is known.
 
-    def _one_by_one(self, make: Builder, ahead: Values, is_known: Value | None = None) -> Values:
-        """What comes into each block, by running one block after another; unless it is known."""
-        most = self.turns.blocks - 1
+        Or, with `is_ends`, what is carried at the end of each block.
+        """
+        most = self.turns.blocks - (0 if is_ends else 1)
         rounds: int | Value = most
         if is_known is not None:
             scalar = make.tensor_type((), "i32")
@@ -174,25 +174,25 @@ class _Chunked:
             return self.turns.kept(inner, number, carried, after)
 
         def again(inner: Builder, _: Value, carried: Sequence[Value]) -> list[Value]:
-            begin = [*carried, *self.own.values()]
-            ends = counted_loop(inner, self.turns.size, begin, step, self.made)
-            return list(self._ahead(inner, dict(zip(ahead, ends, strict=False))).values())
+            given = dict(zip(values, carried, strict=True))
+            ahead = self.turns.ahead(inner, given) if is_ends else given
+            begin = [*ahead.values(), *self.own.values()]
+            found = counted_loop(inner, self.turns.size, begin, step, self.made)
+            ends = dict(zip(values, found, strict=False))
+            return list((ends if is_ends else self.turns.ahead(inner, ends)).values())
 
-        found = counted_loop(make, rounds, list(ahead.values()), again, self.made)
+        found = counted_loop(make, rounds, list(values.values()), again, self.made)
         if is_known is not None:
             operation_of(found[0]).attributes[TRIPS] = index_attr(1)  # it seldom runs at all
-        return dict(zip(ahead, found, strict=True))
+        return dict(zip(values, found, strict=True))
 
     def _results(self, make: Builder, ahead: Values) -> Values:
         """The results of the loop that anybody reads, of the trips of all blocks."""
-        trips, turns, loop = self.trips, self.turns, self.loop
-        read = [k for k, result in enumerate(loop.results) if is_read(result)]
-        summed = {k: trips.given[k] for k in self.carries.sums if k in read}
-        written = {k: site for k, site in trips.writes.items() if k in read}
-        changed = self.given | summed
+        turns, loop, written = self.turns, self.loop, self.written
+        changed = self.given | self.summed
         roots = [*changed.values(), *(site.value for site in written.values())]
         begin = [*ahead.values(), *self.own.values()]
-        for k in summed:
+        for k in self.summed:
             shape = (turns.blocks, *make.shape_of(loop.operands[k]))
             begin.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
         for k, site in written.items():
@@ -211,8 +211,11 @@ class _Chunked:
             return after
 
         ends = counted_loop(make, turns.size, begin, step, self.made)
-        after = dict(zip([*changed, *written], ends, strict=True))
-        return {k: self._result(make, k, after.get(k)) for k in read}
+        return self._last(make, dict(zip([*changed, *written], ends, strict=True)))
+
+    def _last(self, make: Builder, ends: Values) -> Values:
+        """The results of the loop that anybody reads, of what its blocks end with."""
+        return {k: self._result(make, k, ends.get(k)) for k in self.read}
 
     def _result(self, make: Builder, k: int, after: Value | None) -> Value:
         """A result of the loop, of what the trips of all blocks give."""

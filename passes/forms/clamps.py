@@ -20,6 +20,7 @@ from dtensor.passes.forms.turns import Turns, Values, needed
 from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.loops import counted_loop
+from dtensor.passes.program import read_by
 
 # Which operands may depend on what is carried, and how many of them at once.
 _SIDES = {
@@ -73,7 +74,7 @@ class Clamps(Carries):
         """Find on which carried value an operation depends; whether it is one that maps it."""
         sides = [k for k, value in enumerate(op.operands) if value in self.sources]
         if not sides:
-            return len(op.regions) == 0
+            return not any(value in self.sources for value in read_by(op))
         found = {self.sources[op.operands[k]] for k in sides}
         allowed, most = _SIDES.get(op.name.removeprefix("stablehlo."), ((), 0))
         if len(sides) > most or not {*sides} <= {*allowed} or len(found) > 1:
@@ -132,22 +133,35 @@ class Clamps(Carries):
             return turns.kept(inner, number, carried, [*after, *map(to.all, given.values())])
 
         def both(inner: Builder, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
-            maps = zip(each(first).values(), each(second).values(), strict=True)
-            return [value for pair in maps for value in _composed(inner, *pair)]
+            return list(_composed(inner, Map(*first), Map(*second)))
 
         found = counted_loop(make, turns.size, [*begin, *own.values()], step, made)
-        totals = scanned(loop, found[: len(begin)], 0, self.trips.is_reverse, both, made)
-        ends = {}
-        for k, total in each(totals).items():
-            shape = make.shape_of(total.factor)
-            product = make.binary("multiply", total.factor, turns.everywhere(make, k))
-            free = make.binary("add", product, total.offset)
-            value = make.binary("maximum", free, total.low)
-            value = make.binary("minimum", value, total.high)
-            # Factors of many trips may overflow where the carry does not, and bounds would hide it.
-            is_finite = make.value("stablehlo.is_finite", [free], make.tensor_type(shape, "i1"))
-            ends[k] = make.select(is_finite, value, free)
+        ends = Values()
+        for k, maps in each(found[: len(begin)]).items():
+            total = Map(*scanned(loop, maps, 0, self.trips.is_reverse, both, made))
+            ends[k] = _applied(make, total, turns.everywhere(make, k))
         return ends
+
+
+def _applied(make: Builder, total: Map, start: Value) -> Value:
+    """What trips make of what they start from.
+
+    Factors of many trips may overflow where the carry does not, and bounds would hide it: then it
+    is infinite or NaN. Where the start is infinite, as of a maximum, so is what stands for it.
+    """
+    free = make.binary("add", make.binary("multiply", total.factor, start), total.offset)
+    value = make.binary("maximum", free, total.low)
+    value = make.binary("minimum", value, total.high)
+    type_ = make.tensor_type(make.shape_of(free), "i1")
+
+    def finite(value: Value) -> Value:
+        return make.value("stablehlo.is_finite", [value], type_)
+
+    is_number = make.compare("EQ", free, free)
+    is_open = make.value("stablehlo.not", [finite(start)], type_)
+    from_start = [finite(total.factor), finite(total.offset), is_open, is_number]
+    is_known = make.binary("or", finite(free), make.combined("and", from_start))
+    return make.select(is_known, value, free)
 
 
 def _mapped(to: Batched, op: ir.Operation, known: Mapping[Value, Map]) -> Map:

@@ -72,7 +72,8 @@ class FindFormsPass(Pass):
     `dtensor.gather_dot` with each of them: the shards of the table multiply what they own.
     A loop along a dimension that layouts given split, whose carries each trip multiplies, adds to
     or keeps between bounds, becomes loops of blocks side by side, whose totals a `dtensor.scan`
-    combines. If trips do anything else to them, the blocks run one after another.
+    combines; carries that others depend on, the maximum of a softmax say, come first. If trips do
+    anything else to them, the blocks run one after another.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
     operations and CHLO's that broadcast, is said in those. A reduce of several arrays that have
     nothing to do with one another is several.

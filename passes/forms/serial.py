@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.forms.carries import Carries
+from dtensor.passes.forms.carries import FEW, Carries
 from dtensor.passes.forms.turns import Turns, Values, needed
 from dtensor.passes.ops.attributes import shape_of, size_bytes
 from dtensor.passes.ops.linear import Groups
@@ -22,8 +22,7 @@ from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
 from dtensor.passes.program import read_by
 
-# Flops of a trip: of more, a dimension that can be split is, and of still more another one too.
-_FEW, _MOST = 1 << 16, 1 << 22
+_MOST = 1 << 22  # flops of a trip: of more, any dimension is better split
 
 
 @dataclass
@@ -64,7 +63,7 @@ class Serial(Carries):
         shape = shape_of(values[largest])
         free = [d for d in range(len(shape)) if d not in self.mixed[largest]]
         left = math.prod(shape[d] // shards.count((values[largest], d)) for d in free)
-        if left > 1 and rows_flops(self.trips.body) > _FEW:
+        if left > 1 and rows_flops(self.trips.body) > FEW:
             return False
         sent = sum(size_bytes(values[k]) for k in self.mapped) * (blocks - 1)
         sent += 2 * sum(size_bytes(values[k]) for k in self.sums)

@@ -109,6 +109,16 @@ class Turns:
         is_first = make.broadcast(is_first, make.shape_of(others), [0])
         return make.select(is_first, self.everywhere(make, k), others)
 
+    def ahead(self, make: Builder, ends: Values) -> Values:
+        """The carried values that come into each block: those at the end of the block before."""
+        found, is_reverse, last = Values(), self.trips.is_reverse, self.blocks - 1
+        for k, value in ends.items():
+            others = make.cut(value, 0, int(is_reverse), last)
+            own = make.cut(value, 0, last if is_reverse else 0, 1)
+            moved = make.joined([others, own] if is_reverse else [own, others], 0)
+            found[k] = self.started(make, k, moved)
+        return found
+
     # Arrays.
 
     def cut(self, make: Builder) -> None:
