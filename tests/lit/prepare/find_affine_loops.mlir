@@ -21,13 +21,13 @@
 
 // CHECK: %[[ENDS:.*]]:2 = "dtensor.scan"(%[[MAPS]]#1, %[[MAPS]]#2)
 // CHECK: {dim = 0 : i64, reverse = 0 : i64}
+// CHECK: stablehlo.is_finite %[[ENDS]]#1
 // CHECK: %[[BEFORE:.*]] = stablehlo.slice %[[ENDS]]#1 [0:1, 0:3]
 // CHECK: %[[MOVED:.*]] = stablehlo.concatenate %{{.*}}, %[[BEFORE]], dim = 0
 // CHECK: %[[AHEAD:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[MOVED]]
 
 // One after another, if anything is not finite.
 
-// CHECK: stablehlo.is_finite %[[AHEAD]]
 // CHECK: %[[ROUNDS:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[AHEAD]]) {{.*}} attributes {dtensor.trips = 1 : i64}
 // CHECK: stablehlo.while
 
