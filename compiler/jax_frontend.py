@@ -17,6 +17,7 @@ from jax.tree_util import PyTreeDef
 from dtensor.compiler.constraint import relayout_p
 from dtensor.compiler.effects import equations_of, refuse_effects
 from dtensor.compiler.equations import Placement, line_of, placements, refuse_outside
+from dtensor.compiler.exported import refuse_other_devices, with_known_shapes
 from dtensor.compiler.targets.target import Target
 from dtensor.compiler.tokens import keep_tokens_inside
 from dtensor.dialect.errors import CompileError, DTensorError, LayoutError
@@ -161,19 +162,17 @@ def trace(
     refuse_effects(live, live.effects, equations)
     _refuse_other_meshes(mesh, constraints)
     _refuse_other_shardings(mesh, equations)
-    if target is None:
-        platform = platform_of(mesh)
-        lowered = traced.lower(lowering_platforms=None if platform is None else (platform,))
-    else:
-        from dtensor.compiler.targets.lowering import lower_for
-
-        lowered = lower_for(target, traced, equations)
+    try:
+        lowered = _lower(traced, equations, mesh, target)
+    except ValueError as error:
+        refuse_other_devices(error)
+        raise
     callbacks, keepalives = _callbacks_of(lowered)
     dynamic = [arg for i, arg in enumerate(args) if i not in static_argnums]
     named = {key: value for key, value in kwargs.items() if key not in static_argnames}
     infos = _infos(argument_names(fn, args, static_argnums, named), (tuple(dynamic), named))
     _refuse_symbolic(infos)
-    module: Any = lowered.compiler_ir("stablehlo")
+    module: Any = with_known_shapes(lowered)
     keep_tokens_inside(module)
     _check_arity(module, len(infos), traced.jaxpr.jaxpr)
     if callbacks:
@@ -193,6 +192,15 @@ def trace(
         placements(equations),
         traced.jaxpr,
     )
+
+
+def _lower(traced: Any, equations: Sequence[Any], mesh: Mesh | None, target: Target | None) -> Any:
+    if target is not None:
+        from dtensor.compiler.targets.lowering import lower_for
+
+        return lower_for(target, traced, equations)
+    platform = platform_of(mesh)
+    return traced.lower(lowering_platforms=None if platform is None else (platform,))
 
 
 def drop_dead_code(traced: Any) -> Any:
