@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import jax
@@ -27,7 +28,12 @@ def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> D
         LayoutError: there is no layout, or there are two, or it does not fit.
         TypeError: a DTensor of another element type, or no numeric value.
     """
-    dtype = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
+    try:
+        dtype = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
+    except TypeError:
+        raise TypeError(
+            f"{who}: dtype is {reprlib.repr(dtype)}; give an element type, such as jnp.float32"
+        ) from None
     if layout is not None:
         problem = layout.border_problem()
         if problem is not None:
