@@ -28,6 +28,7 @@ from dtensor.passes.functions import main_function
 from dtensor.runtime.array import DTensor
 from dtensor.runtime.context import has_explicit_axes, without_mesh
 from dtensor.runtime.keys import KeyKind, key_kind
+from dtensor.runtime.naming import first_device
 from dtensor.runtime.placement import platform_of
 from dtensor.runtime.splicing import python_callbacks
 
@@ -200,6 +201,8 @@ def _lower(traced: Any, equations: Sequence[Any], mesh: Mesh | None, target: Tar
 
         return lower_for(target, traced, equations)
     platform = platform_of(mesh)
+    if platform is None:
+        first_device()  # an error of ours, where there is none: jax lowers for its platform
     return traced.lower(lowering_platforms=None if platform is None else (platform,))
 
 

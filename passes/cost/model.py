@@ -58,7 +58,7 @@ class Link:
 
 def is_positive(value: object) -> bool:
     """Whether a value is a number above 0, which NaN is not."""
-    return isinstance(value, Real) and value > 0
+    return isinstance(value, Real) and not value <= 0 and value == value
 
 
 # Bytes decide, and the number of collectives between nearly equal bytes: a start is what 170 bytes
