@@ -38,7 +38,7 @@ def test_as_mesh() -> None:
     assert as_mesh(AbstractMesh((2, 4), ("x", "y"))) == MESH
     with pytest.raises(MeshError, match=r"expected a Mesh, got tuple; make one with dtensor.c"):
         as_mesh((2, 4))
-    with pytest.raises(MeshError, match="the names of its axes must be identifiers"):
+    with pytest.raises(MeshError, match="names of axes must be identifiers; rename its axes"):
         as_mesh(jax.make_mesh((8,), ("a b",), axis_types=(AxisType.Auto,)))
 
 
