@@ -37,7 +37,7 @@ def first_device() -> jax.Device:
     try:
         return jax.devices()[0]
     except _NONE as error:
-        wanted = jax.config.jax_platforms  # type: ignore[attr-defined]
+        wanted = jax.config.jax_platforms or "''"  # type: ignore[attr-defined]
         said = str(error).partition(". (set JAX_PLATFORMS")[0]
         raise NotFoundError(
             f"jax finds no device with JAX_PLATFORMS={wanted}{said and f' ({said})'}; install jax "
