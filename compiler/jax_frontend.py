@@ -141,8 +141,8 @@ def trace(
 
     Raises:
         CompileError: the function has effects that a program over a mesh cannot have, a
-            `checkify.check` outside of `checkify`, an argument of a symbolic shape, or does
-            something that the target cannot.
+            `checkify.check` outside of `checkify`, an argument of a symbolic shape, a result in
+            the host's memory, or does something that the target cannot.
         LayoutError: a constraint in the function is on another mesh.
     """
     jitted = jax.jit(
@@ -182,6 +182,7 @@ def trace(
         TracedArray.of(leaf, f"result{_key(path)}")
         for path, leaf in jax.tree_util.tree_leaves_with_path(traced.out_info)
     ]
+    _refuse_on_host(results, traced.jaxpr.out_avals)
     return TracedProgram(
         bytecode_of(module),
         tuple(infos),
@@ -370,6 +371,15 @@ def _refuse_symbolic(infos: Sequence[TracedArray]) -> None:
                     "not known; a program over a mesh is made for one number: give "
                     "ShapeDtypeStructs of integers, or export jax.jit(fn)"
                 )
+
+
+def _refuse_on_host(results: Sequence[TracedArray], types: Sequence[Any]) -> None:
+    for result, type_ in zip(results, types, strict=True):
+        if getattr(type_, "memory_space", None) == jax.memory.Space.Host:
+            raise CompileError(
+                f"{result.name} is put into the host's memory, but results of a program lie in the "
+                "memory that devices compute in; put it there after the call, with jax.device_put"
+            )
 
 
 def _check_arity(module: Any, expected: int, jaxpr: Any) -> None:
