@@ -15,13 +15,14 @@ from dtensor.runtime.array import ArrayType, DTensor, from_jax
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.placement import layout_of
+from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.transfer import asked_for, host_array, outside, place
 
 SMALL = 20
 """Integer and boolean arrays of fewer elements need no layout, as in single operations."""
 
 
-def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> DTensor:
+def initial_tensor(value: Any, dtype: Any, layout: AnyLayout | None, who: str) -> DTensor:
     """The first value of a variable, which errors call `who`; its arguments are a variable's.
 
     Raises:
@@ -35,6 +36,7 @@ def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> D
             f"{who}: dtype is {reprlib.repr(dtype)}; give an element type, such as jnp.float32"
         ) from None
     if layout is not None:
+        layout = _layout_for(value, layout, f"{who}: layout=")
         problem = layout.border_problem()
         if problem is not None:
             raise LayoutError(f"{who}: layout= cannot be {layout.short()}: {problem}")
@@ -65,6 +67,16 @@ def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> D
             "dtype=, or convert the value with value.astype(dtype)"
         )
     return found
+
+
+def _layout_for(value: Any, layout: AnyLayout, what: str) -> Layout:
+    """The layout given for a value, or for what a function makes."""
+    if isinstance(layout, Layout):
+        return layout
+    if isinstance(value, DTensor):
+        return as_layout(layout, value.ndim, value.mesh, what)
+    shape = jax.eval_shape(value).shape if callable(value) else np.shape(value)
+    return as_layout(layout, len(shape), None, what)
 
 
 def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
