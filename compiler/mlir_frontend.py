@@ -169,9 +169,10 @@ def _signature(
 
 def _array(type_: Any, name: str, filename: str) -> TracedArray:
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        sized = "give each dimension a size, or call what jax.export made in a dtensor.jit function"
         raise CompileError(
             f"{filename}: {name} has type {type_}; arguments and results must be tensors of known "
-            "shape"
+            f"shape{f'; {sized}' if '?' in str(type_) else ''}"
         )
     if math.prod(type_.shape) >= 1 << 63:
         raise CompileError(f"{filename}: {name} has type {type_}, whose elements no 64 bits count")
