@@ -11,7 +11,7 @@ import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import ArrayType, DTensor, from_jax
+from dtensor.runtime.array import ON_HOST, ArrayType, DTensor, from_jax
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.placement import layout_of
@@ -143,9 +143,9 @@ def _tensor(value: Any) -> DTensor | None:
         return value
     if isinstance(value, jax.core.Tracer):
         raise TypeError("a traced array cannot be the value of a variable outside of dtensor.jit")
-    if isinstance(value, jax.Array) and layout_of(value.sharding, value.ndim) is not None:
-        return from_jax(value)
-    return None
+    if not isinstance(value, jax.Array) or value.sharding.memory_kind == ON_HOST:
+        return None
+    return None if layout_of(value.sharding, value.ndim) is None else from_jax(value)
 
 
 def _small_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:

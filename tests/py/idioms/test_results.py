@@ -102,16 +102,16 @@ def test_a_dtensor_has_a_sharding() -> None:
 
 def test_what_jax_puts_into_the_hosts_memory_is_an_array() -> None:
     """No DTensor lies there; it goes to the mesh again as any array does."""
-    x = dtensor.copy_to_mesh(
-        np.arange(24, dtype=np.float32).reshape(8, 3), Layout(["x", None], MESH)
-    )
+    x = copy_to_mesh(np.arange(32, dtype=np.float32).reshape(8, 4), ROWS)
     there = NamedSharding(jax_mesh(MESH), P("x"), memory_kind="pinned_host")
     (host,) = jax.tree.leaves(jax.device_put({"x": x}, there), is_leaf=is_dtensor)
     assert type(host) is type(x.to_jax())
     assert host.sharding.memory_kind == "pinned_host"
-    again = jit(lambda x: x + 1)(host)
-    assert again.layout == x.layout
-    np.testing.assert_array_equal(again.to_jax(), np.arange(1, 25).reshape(8, 3))
+    step = jit(lambda x: x + 1)
+    otherwise = jit(lambda x: x + 1, in_layouts=COLUMNS).lower(x).compile()
+    for found in (step(host), otherwise(host), dtensor.DVariable(host, layout=ROWS) + 1):
+        np.testing.assert_array_equal(found.to_jax(), np.arange(1, 33).reshape(8, 4))
+    assert step(host).layout == x.layout
 
 
 def test_trees_of_dtensors_in_several_layouts_and_arrays() -> None:
