@@ -17,7 +17,7 @@ from dtensor.compiler.relayout import relayout
 from dtensor.dialect.errors import LayoutError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.passes.ledger import Ledger
-from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
+from dtensor.runtime.array import ArrayType, DTensor, array_type, with_layout
 from dtensor.runtime.keys import KeyKind, data_of
 from dtensor.runtime.padding import padded
 from dtensor.runtime.placement import layout_of, named_sharding
@@ -78,7 +78,7 @@ def converter(
             return partial(_put, info.name, type_.dtype, info.layout)
     _record_move(info, layout, str(type_.sharding), ledger, strict)
     if layout is not None and layout.mesh == info.layout.mesh:
-        return lambda leaf: array_of(relayout(_dtensor_of(leaf), info.layout))
+        return lambda leaf: array_of(relayout(_dtensor_of(leaf, layout), info.layout))
     return lambda leaf: array_of(place(leaf, info.layout))
 
 
@@ -189,5 +189,5 @@ def _copied(name: str, dtype: np.dtype[Any], leaf: Any) -> np.ndarray[Any, Any]:
     )
 
 
-def _dtensor_of(leaf: Any) -> DTensor:
-    return leaf if isinstance(leaf, DTensor) else from_jax(leaf)
+def _dtensor_of(leaf: Any, layout: Layout) -> DTensor:
+    return leaf if isinstance(leaf, DTensor) else with_layout(leaf, layout)

@@ -17,6 +17,7 @@ from jax.tree_util import PyTreeDef
 from dtensor.compiler.constraint import relayout_p
 from dtensor.compiler.effects import equations_of, refuse_effects
 from dtensor.compiler.equations import Placement, line_of, placements, refuse_outside
+from dtensor.compiler.exported import refuse_other_devices, with_known_shapes
 from dtensor.compiler.targets.target import Target
 from dtensor.compiler.tokens import keep_tokens_inside
 from dtensor.dialect.errors import CompileError, DTensorError, LayoutError
@@ -27,6 +28,7 @@ from dtensor.passes.functions import main_function
 from dtensor.runtime.array import DTensor
 from dtensor.runtime.context import has_explicit_axes, without_mesh
 from dtensor.runtime.keys import KeyKind, key_kind
+from dtensor.runtime.naming import first_device
 from dtensor.runtime.placement import platform_of
 from dtensor.runtime.splicing import python_callbacks
 
@@ -139,8 +141,8 @@ def trace(
 
     Raises:
         CompileError: the function has effects that a program over a mesh cannot have, a
-            `checkify.check` outside of `checkify`, an argument of a symbolic shape, or does
-            something that the target cannot.
+            `checkify.check` outside of `checkify`, an argument of a symbolic shape, a result in
+            the host's memory, or does something that the target cannot.
         LayoutError: a constraint in the function is on another mesh.
     """
     jitted = jax.jit(
@@ -161,19 +163,17 @@ def trace(
     refuse_effects(live, live.effects, equations)
     _refuse_other_meshes(mesh, constraints)
     _refuse_other_shardings(mesh, equations)
-    if target is None:
-        platform = platform_of(mesh)
-        lowered = traced.lower(lowering_platforms=None if platform is None else (platform,))
-    else:
-        from dtensor.compiler.targets.lowering import lower_for
-
-        lowered = lower_for(target, traced, equations)
+    try:
+        lowered = _lower(traced, equations, mesh, target)
+    except ValueError as error:
+        refuse_other_devices(error)
+        raise
     callbacks, keepalives = _callbacks_of(lowered)
     dynamic = [arg for i, arg in enumerate(args) if i not in static_argnums]
     named = {key: value for key, value in kwargs.items() if key not in static_argnames}
     infos = _infos(argument_names(fn, args, static_argnums, named), (tuple(dynamic), named))
     _refuse_symbolic(infos)
-    module: Any = lowered.compiler_ir("stablehlo")
+    module: Any = with_known_shapes(lowered)
     keep_tokens_inside(module)
     _check_arity(module, len(infos), traced.jaxpr.jaxpr)
     if callbacks:
@@ -182,6 +182,7 @@ def trace(
         TracedArray.of(leaf, f"result{_key(path)}")
         for path, leaf in jax.tree_util.tree_leaves_with_path(traced.out_info)
     ]
+    _refuse_on_host(results, traced.jaxpr.out_avals)
     return TracedProgram(
         bytecode_of(module),
         tuple(infos),
@@ -193,6 +194,17 @@ def trace(
         placements(equations),
         traced.jaxpr,
     )
+
+
+def _lower(traced: Any, equations: Sequence[Any], mesh: Mesh | None, target: Target | None) -> Any:
+    if target is not None:
+        from dtensor.compiler.targets.lowering import lower_for
+
+        return lower_for(target, traced, equations)
+    platform = platform_of(mesh)
+    if platform is None:
+        first_device()  # an error of ours, where there is none: jax lowers for its platform
+    return traced.lower(lowering_platforms=None if platform is None else (platform,))
 
 
 def drop_dead_code(traced: Any) -> Any:
@@ -359,6 +371,15 @@ def _refuse_symbolic(infos: Sequence[TracedArray]) -> None:
                     "not known; a program over a mesh is made for one number: give "
                     "ShapeDtypeStructs of integers, or export jax.jit(fn)"
                 )
+
+
+def _refuse_on_host(results: Sequence[TracedArray], types: Sequence[Any]) -> None:
+    for result, type_ in zip(results, types, strict=True):
+        if getattr(type_, "memory_space", None) == jax.memory.Space.Host:
+            raise CompileError(
+                f"{result.name} is put into the host's memory, but results of a program lie in the "
+                "memory that devices compute in; put it there after the call, with jax.device_put"
+            )
 
 
 def _check_arity(module: Any, expected: int, jaxpr: Any) -> None:

@@ -14,7 +14,6 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor
-from dtensor.runtime.placement import mesh_of
 from dtensor.runtime.shardings import AnyLayout, AnyMesh, as_layout, as_mesh
 
 
@@ -37,11 +36,15 @@ def is_layout_leaf(value: Any) -> bool:
 
 
 def mesh_in(layout: Any) -> Mesh | None:
-    """The mesh that a leaf of a tree of layouts brings along; None if it has none."""
+    """The mesh that a leaf of a tree of layouts brings along; None if it has none.
+
+    Raises:
+        MeshError: it is one of jax's whose axes have names that dtensor's meshes cannot have.
+    """
     if isinstance(layout, Layout):
         return layout.mesh
     if isinstance(layout, NamedSharding) and isinstance(layout.mesh, jax.sharding.Mesh):
-        return mesh_of(layout.mesh)
+        return as_mesh(layout.mesh)
     return None
 
 

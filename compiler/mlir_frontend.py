@@ -131,7 +131,7 @@ def _read(source: str | bytes | os.PathLike[str]) -> tuple[str | bytes, str]:
     if not isinstance(source, str | os.PathLike):
         raise CompileError(
             "compile_mlir takes MLIR as text or bytecode, or the path of a file, not a value of "
-            f"type {type(source).__name__}"
+            f"type {type(source).__name__}{_meant_by(source)}"
         )
     if not os.fspath(source):
         raise CompileError("compile_mlir got an empty text; give MLIR, or the path of a file")
@@ -143,6 +143,15 @@ def _read(source: str | bytes | os.PathLike[str]) -> tuple[str | bytes, str]:
             f"cannot read {str(source)!r} ({error.strerror}), which has no line break or brace and "
             "so is the path of a file; give a file that is there, or MLIR text"
         ) from None
+
+
+def _meant_by(source: object) -> str:
+    """What to give of something that holds a module; nothing where it is not known to."""
+    if isinstance(source, ir.Module):
+        return "; give str(module)"
+    held = ("mlir_module_serialized", "as_text()", "read()")
+    found = next((name for name in held if hasattr(source, name.removesuffix("()"))), None)
+    return f"; give its {found}" if found else ""
 
 
 def _signature(
@@ -160,9 +169,10 @@ def _signature(
 
 def _array(type_: Any, name: str, filename: str) -> TracedArray:
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        sized = "give each dimension a size, or call what jax.export made in a dtensor.jit function"
         raise CompileError(
             f"{filename}: {name} has type {type_}; arguments and results must be tensors of known "
-            "shape"
+            f"shape{f'; {sized}' if '?' in str(type_) else ''}"
         )
     if math.prod(type_.shape) >= 1 << 63:
         raise CompileError(f"{filename}: {name} has type {type_}, whose elements no 64 bits count")

@@ -153,7 +153,8 @@ def check_arguments(fn: Any, mesh: Any, options: Any, compiler_options: Any = No
             f"options= takes dtensor.CompileOptions(...), not a value of type "
             f"{type(options).__name__}"
         )
-    if not (compiler_options is None or isinstance(compiler_options, Mapping)):
+    named = {} if compiler_options is None else compiler_options
+    if not (isinstance(named, Mapping) and all(isinstance(name, str) for name in named)):
         raise TypeError(
             f"compiler_options is {compiler_options!r}; give a dict of XLA's options by name"
         )

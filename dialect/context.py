@@ -65,12 +65,17 @@ def _at_start(item: Diagnostic, filename: str) -> Diagnostic:
     return replace(item, place=Place(filename, 1, 1))
 
 
+_HINTS = {
+    "!quant.": "; jaxlib has no quantised types: run stablehlo-legalize-quant-to-math first",
+    "'HloModule' is unknown": "; this is HLO, XLA's own form: give StableHLO, as_text() of what jax"
+    " has lowered and not yet compiled",
+}
+
+
 def _explained(item: Diagnostic) -> Diagnostic:
-    """An error with what to do about quantised types, which jaxlib reads as unknown ones."""
-    if "!quant." not in item.message or item.severity != "error":
-        return item
-    hint = "; jaxlib has no quantised types: run stablehlo-legalize-quant-to-math first"
-    return replace(item, message=item.message + hint)
+    """An error with what to do about what jaxlib reads as unknown."""
+    hint = next((hint for found, hint in _HINTS.items() if found in item.message), "")
+    return replace(item, message=item.message + hint) if item.severity == "error" else item
 
 
 def _decoded(source: bytes, filename: str) -> str:

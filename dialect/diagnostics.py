@@ -226,7 +226,7 @@ def formatted(item: Diagnostic, source: SourceText) -> str:
     return "\n".join([text, *(formatted(note, source) for note in item.notes)])
 
 
-def did_you_mean(found: str, known: Sequence[str], listed: bool = True) -> str:
+def did_you_mean(found: object, known: Sequence[str], listed: bool = True) -> str:
     """`; did you mean 'x'?`, or if nothing is close and it is `listed`, what is known."""
     from difflib import get_close_matches
 
@@ -234,7 +234,7 @@ def did_you_mean(found: str, known: Sequence[str], listed: bool = True) -> str:
     stems: dict[str, str] = {}
     for name in known:
         stems.setdefault(_stem(name), name)
-    close = get_close_matches(_stem(found), list(stems), n=1, cutoff=0.6)
+    close = get_close_matches(_stem(str(found)), list(stems), n=1, cutoff=0.6)
     if close:
         return f"; did you mean '{stems[close[0]]}'?"
     return f"; known are {', '.join(known)}" if known and listed else ""

@@ -22,7 +22,13 @@ REDUCTIONS = ("sum", "max", "min", "prod", "and", "or")
 def no_mesh(found: Any) -> str:
     """What is said of something that stands in the place of a mesh."""
     kind = f"{type(found).__module__}.{type(found).__name__}".removeprefix("builtins.")
-    return f"a layout needs a Mesh, got {kind}; write Layout(specs, mesh) with one of create_mesh"
+    instead = (
+        "; or give NamedSharding(mesh, spec) for the layout" if kind.startswith("jax.") else ""
+    )
+    return (
+        f"a layout needs a Mesh, got {kind}; write Layout(specs, mesh) with one of create_mesh"
+        + instead
+    )
 
 
 class _NoEntry(LayoutError):

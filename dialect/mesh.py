@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -209,6 +209,9 @@ class Mesh(MeshMembers):
 
     def __contains__(self, name: object) -> bool:
         return name in self._sizes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.axis_names)
 
     def axis(self, name: str) -> AxisRef:
         """Reference to the whole axis `name`."""

@@ -58,9 +58,11 @@ def read_module(source: str | bytes, context: ir.Context | None = None) -> ir.Mo
 
 
 def _is_portable(module: ir.Module) -> bool:
-    """Whether it is in VHLO, StableHLO's form for files, which keeps for years."""
-    first = next(iter(module.body.operations), None)
-    return first is not None and first.operation.name.startswith("vhlo.")
+    """Whether it is in VHLO, StableHLO's form for files, which keeps for years.
+
+    What is no StableHLO is in it as it is, such as the meshes of Shardy that jax writes first.
+    """
+    return any(op.operation.name.startswith("vhlo.") for op in module.body.operations)
 
 
 def release_modules() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import jax
 import numpy as np
@@ -332,6 +332,9 @@ def dtensor_of(array: jax.Array, type: ArrayType) -> DTensor:
     return tensor
 
 
+ON_HOST: Final = "pinned_host"  # what jax calls the host's memory, where no DTensor lies
+
+
 def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
     """The DTensor of a jax.Array that lies on a mesh; no element is copied.
 
@@ -341,7 +344,8 @@ def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
 
     Raises:
         TypeError: not a jax.Array.
-        LayoutError: its sharding is of another kind, or on other devices than `mesh`.
+        LayoutError: its sharding is of another kind, or on other devices than `mesh`, or it lies in
+            the host's memory.
     """
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
         is_traced = isinstance(array, jax.core.Tracer)
@@ -351,6 +355,11 @@ def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
         kind = type(array).__name__
         raise TypeError(f"from_jax needs a concrete jax.Array, got {kind}; {hint}")
     mesh = None if mesh is None else as_mesh(mesh)
+    if array.sharding.memory_kind == ON_HOST:
+        raise LayoutError(
+            "the array lies in the host's memory, and DTensors in the memory that devices compute "
+            "in; place it there with dtensor.copy_to_mesh(array, layout)"
+        )
     layout = layout_of(array.sharding, array.ndim, mesh)
     if layout is None:
         where = "a mesh" if mesh is None else mesh.short()
@@ -431,6 +440,8 @@ def _unflatten(of: Kind, children: tuple[Any]) -> Any:
     (child,) = children
     kind = of.type
     if not isinstance(child, jax.Array) or isinstance(child, jax.core.Tracer):
+        return child
+    if child.sharding.memory_kind == ON_HOST:
         return child
     lies_nowhere = not child.committed and len(child.sharding.device_set) == 1
     if lies_nowhere and kind.layout is not None and child.shape == kind.shape:

@@ -10,7 +10,7 @@ from numbers import Integral
 import jax
 
 from dtensor.dialect.device_spec import DeviceSpec
-from dtensor.dialect.errors import MeshError
+from dtensor.dialect.errors import MeshError, NotFoundError
 from dtensor.runtime.clients import coordination
 from dtensor.runtime.clients.environment import job_name as job_name
 
@@ -23,9 +23,30 @@ def devices_of_type(device_type: str) -> list[jax.Device]:
     for platform in PLATFORMS.get(device_type, (device_type.lower(),)):
         try:
             return list(jax.devices(platform))
-        except RuntimeError:  # jax has no such platform
+        except _NONE:
             continue
     return []
+
+
+def first_device() -> jax.Device:
+    """The first device of the platform that jax chooses.
+
+    Raises:
+        NotFoundError: jax starts on none of the platforms that the environment names.
+    """
+    try:
+        return jax.devices()[0]
+    except _NONE as error:
+        wanted = jax.config.jax_platforms or "''"  # type: ignore[attr-defined]
+        said = str(error).partition(". (set JAX_PLATFORMS")[0]
+        raise NotFoundError(
+            f"jax finds no device with JAX_PLATFORMS={wanted}{said and f' ({said})'}; install jax "
+            "for it, or let JAX_PLATFORMS name what is here"
+        ) from None
+
+
+# What jax raises where it has no such platform; the second where JAX_PLATFORMS names only such.
+_NONE = RuntimeError, AssertionError
 
 
 def type_of_device(device: jax.Device) -> str:

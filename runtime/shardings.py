@@ -43,7 +43,9 @@ def as_mesh(mesh: Any) -> Mesh:
         )
     found = mesh_of(mesh)
     if found is None:
-        raise MeshError(f"{mesh} has no counterpart: the names of its axes must be identifiers")
+        raise MeshError(
+            f"{mesh} has no counterpart: names of axes must be identifiers; rename its axes"
+        )
     return found
 
 

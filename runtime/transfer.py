@@ -161,21 +161,23 @@ def is_dtensor(tensor: Any) -> bool:
     return isinstance(tensor, DTensor)
 
 
-def check_layout(tensor: Any, layout: Layout) -> None:
+def check_layout(tensor: Any, layout: AnyLayout) -> None:
     """Check that an array has a layout.
 
     Args:
         tensor: a DTensor, or a jax.Array on a mesh.
-        layout: the layout it should have, on the same mesh. Priorities say when the compiler
-            spreads a layout, and no array has them: they are not compared.
+        layout: the layout it should have, on the same mesh; or a NamedSharding, or a PartitionSpec
+            over the array's mesh. Priorities say when the compiler spreads a layout, and no array
+            has them: they are not compared.
 
     Raises:
         LayoutError: it has another one, or none.
     """
-    if not isinstance(layout, Layout):
+    if not isinstance(layout, AnyLayout):
         wrong = type(layout).__name__
         raise TypeError(f"check_layout compares with a Layout, not a value of type {wrong}")
     found = fetch_layout(tensor)
+    layout = as_layout(layout, np.ndim(tensor), None if found is None else found.mesh)
     is_open = any(dim.is_open for dim in layout.dims)
     if found != (layout if is_open else layout.closed()):
         raise LayoutError(

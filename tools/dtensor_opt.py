@@ -27,7 +27,7 @@ from dtensor.dialect.diagnostics import (
 )
 from dtensor.dialect.errors import DTensorError
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import JAXLIB_VERSION, bytecode_of, ir
+from dtensor.dialect.mlir import bytecode_of, ir
 from dtensor.dialect.verify import verify_all, verify_module
 from dtensor.passes.base import PassState
 from dtensor.passes.pipeline import ALL, Instruments, Pipeline
@@ -91,9 +91,6 @@ def _discard_output() -> None:
 
 
 def _run(arguments: Arguments) -> int:
-    if arguments.version:
-        print(_version())
-        return 0
     if arguments.list_passes:
         from dtensor.tools.opt_listing import listing
 
@@ -104,13 +101,6 @@ def _run(arguments: Arguments) -> int:
     source = _read(arguments.file)
     session = _Session(arguments, pipeline, "<stdin>" if arguments.file == "-" else arguments.file)
     return session.run(source)
-
-
-def _version() -> str:
-    from dtensor import __version__
-
-    python = ".".join(map(str, sys.version_info[:3]))
-    return f"{_NAME} {__version__} (jaxlib {JAXLIB_VERSION}, Python {python})"
 
 
 def _check_pass_names(arguments: Arguments, pipeline: Pipeline) -> None:

@@ -21,6 +21,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.pipeline import Pipeline
+from dtensor.tools import add_version
 from dtensor.tools.command_line import CommandLine, UsageError, parse_mesh
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--verify", action="store_true", help="compare each operation with one device")
     add("-o", dest="output", metavar="FOLDER", help="write the results there, as .npy files")
     add("--debug", action="store_true", help="show the traceback of an error")
+    add_version(parser)
     return parser
 
 

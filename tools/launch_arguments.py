@@ -7,6 +7,8 @@ import os
 import re
 from pathlib import Path
 
+from dtensor.tools import add_version
+
 _DESCRIPTION = """\
 Starts N copies of a Python program on this machine, the clients of one run, each with its own
 DTENSOR_CLIENT_ID and all with the same DTENSOR_JOBS. The program calls
@@ -63,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     add("--max-restarts", type=int, default=0, metavar="K", help="start all again, so many times")
     add("--timeout", type=float, metavar="S", help="stop all clients after S seconds")
     add("-m", "--module", action="store_true", help="PROGRAM is a module, as with python -m")
+    add_version(it)
     add("program", metavar="PROGRAM", help="the program each client runs")
     add("arguments", nargs=argparse.REMAINDER, metavar="...", help="the program's arguments")
     return it

@@ -11,6 +11,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cxx import CXX_PASSES
 from dtensor.passes.pipelines import PIPELINES, SUMMARIES
 from dtensor.passes.registry import PASSES
+from dtensor.tools import add_version
 from dtensor.tools.command_line import CommandLine, UsageError, parse_mesh
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ class Arguments:
     verify_each: bool
     bytecode: bool
     list_passes: bool
-    version: bool
     debug: bool
 
 
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         help="succeed if exactly the expected-error {{...}} comments' errors are found",
     )
     add("--debug", action="store_true", help="show the traceback of an internal error")
-    add("--version", action="store_true", help="print versions and exit")
+    add_version(parser)
     return parser
 
 
@@ -154,7 +154,6 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         verify_each=found.verify_each,
         bytecode=found.emit_bytecode,
         list_passes=found.list_passes,
-        version=found.version,
         debug=found.debug,
     )
 

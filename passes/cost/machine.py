@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.cost.model import CostModel, Link
+from dtensor.passes.cost.model import CostModel, Link, is_positive
 
 DTYPES = ("f64", "f32", "bf16", "f16", "f8", "i8")
 _LEVEL_KEYS = {"name": str, "devices": int, "alpha": float, "bytes_per_second": float}
@@ -102,7 +101,7 @@ class Machine:
             **{f"devices of {x.name}": x.devices for x in self.levels if x.devices is not None},
         }
         for what, number in numbers.items():
-            if not isinstance(number, Real) or number <= 0:
+            if not is_positive(number):
                 raise CompileError(
                     f"machine '{self.name}': {what} is {number!r}; it must be a positive number"
                 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.errors import CompileError
@@ -50,6 +51,15 @@ class Link:
     alpha: float
     bytes_per_second: float
 
+    def is_possible(self) -> bool:
+        """Whether both are numbers that a network can have."""
+        return is_positive(self.bytes_per_second) and (self.alpha == 0 or is_positive(self.alpha))
+
+
+def is_positive(value: object) -> bool:
+    """Whether a value is a number above 0, which NaN is not."""
+    return isinstance(value, Real) and not value <= 0 and value == value
+
 
 # Bytes decide, and the number of collectives between nearly equal bytes: a start is what 170 bytes
 # take, far below the microseconds of a real network, so that a plan found for a small test program
@@ -79,10 +89,15 @@ class CostModel:
         pairs = tuple(links.items() if isinstance(links, Mapping) else links)
         object.__setattr__(self, "axis_links", pairs)
         for name, link in (("link", self.link), *pairs):
-            if not isinstance(link, Link) or link.alpha < 0 or link.bytes_per_second <= 0:
+            if not (isinstance(link, Link) and link.is_possible()):
                 raise CompileError(
                     f"the cost of {name} is {link!r}; give a dtensor.Link of seconds, at least 0, "
                     "and of bytes per second, above 0"
+                )
+        for name in ("peak_flops", "hbm_bytes_per_second"):
+            if not is_positive(getattr(self, name)):
+                raise CompileError(
+                    f"{name} of a CostModel is {getattr(self, name)!r}; it must be a number above 0"
                 )
 
     def axis_link(self, axis: str) -> Link:

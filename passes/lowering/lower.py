@@ -24,6 +24,11 @@ _SENDING = frozenset(
     "reduce_scatter shard_permute".split()
 )
 
+_PLANNED = (
+    *(names.OPERANDS, names.RESULTS, names.ENDS),
+    *(names.FOLDS, names.FILL, names.SIZE, names.STEPS),
+)
+
 
 @dataclass(frozen=True)
 class LowerPass(Pass):
@@ -92,7 +97,7 @@ def _own_operations(function: ir.Operation, loops: list[ir.Operation]) -> list[i
         if name in (CUSTOM_CALL, WHILE):
             forget(op, names.DEFINED, names.TRIPS)
         attributes = op.attributes
-        for left in (names.ENDS, names.FOLDS, names.FILL, names.SIZE, names.STEPS):
+        for left in _PLANNED:
             if left in attributes:
                 error(op, f"'{name}' with '{left}'; run dtensor-expand before dtensor-lower")
     return found

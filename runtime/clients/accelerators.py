@@ -10,6 +10,7 @@ from numbers import Integral
 import jax
 
 from dtensor.dialect.errors import ConfigError, NotFoundError
+from dtensor.runtime import naming
 from dtensor.runtime.clients import agreement, config, coordination, environment
 from dtensor.runtime.clients.losses import HEARTBEAT_SECONDS, Watch
 from dtensor.runtime.clients.meeting import meeting
@@ -140,9 +141,9 @@ _MOST_CPU_DEVICES = 2048  # the ids that jax gives those of one process
 def _choose(kind: str | None, count: int | None) -> str:
     chosen = kind or config.preferred_device_type()
     if not config.local_jax_devices(chosen):
-        devices = jax.devices()
+        platform = naming.first_device().platform
         raise NotFoundError(
-            f"jax has no {chosen} device; it has {len(devices)} {devices[0].platform.upper()}. "
+            f"jax has no {chosen} device; it has {len(jax.devices())} {platform.upper()}. "
             f"Install jax for {chosen}, or let JAX_PLATFORMS name it"
         )
     if count is None:

@@ -17,6 +17,7 @@ from dtensor.dialect.errors import ClientError, ConfigError, MeshError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.clients import coordination, environment
 from dtensor.runtime.placement import jax_mesh
+from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import is_eager
 
 ENDED = "dtensor/ended"  # where clients write that their programs have ended
@@ -29,11 +30,13 @@ _counts: Counter[tuple[str, tuple[int, ...]]] = Counter()
 coordination.resets.append(_counts.clear)
 
 
-def barrier(mesh: Mesh, barrier_name: str | None = None, timeout_in_ms: int | None = None) -> None:
+def barrier(
+    mesh: AnyMesh, barrier_name: str | None = None, timeout_in_ms: int | None = None
+) -> None:
     """Wait until every client with devices in `mesh` is here, and its devices have finished.
 
     Args:
-        mesh: whose clients and devices to wait for.
+        mesh: whose clients and devices to wait for; dtensor's or jax's.
         barrier_name: what messages call this barrier; the same on every client.
         timeout_in_ms: how long to wait for the other clients, in milliseconds; None is 24 hours,
             since the others may have much to do first.
@@ -45,8 +48,9 @@ def barrier(mesh: Mesh, barrier_name: str | None = None, timeout_in_ms: int | No
         TypeError: `mesh` is not a mesh.
         RuntimeError: called while tracing.
     """
-    if not isinstance(mesh, Mesh):
+    if not isinstance(mesh, AnyMesh):
         raise TypeError(f"barrier needs a Mesh, got {type(mesh).__name__}")
+    mesh = as_mesh(mesh)
     if not is_eager():
         raise RuntimeError("barrier must be called outside of traced functions")
     if not isinstance(barrier_name, str | None):

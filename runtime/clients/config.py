@@ -19,12 +19,12 @@ def preferred_device_type() -> str:
         for device_type in ("TPU", "GPU", "CPU"):
             if naming.devices_of_type(device_type):
                 return device_type
-        return naming.type_of_device(jax.devices()[0])
+        return naming.type_of_device(naming.first_device())
 
 
 def default_device_type() -> str:
     """The type of a mesh that names none: what `initialize_accelerator_system` chose, or jax."""
-    return chosen or naming.type_of_device(jax.devices()[0])
+    return chosen or naming.type_of_device(naming.first_device())
 
 
 def checked_device_type(device_type: str) -> str:
@@ -76,8 +76,8 @@ def num_global_devices(device_type: str) -> int:
 
 def local_jax_devices(device_type: str) -> list[jax.Device]:
     """This client's devices of a type, as jax's."""
-    here = jax.process_index()
-    return [d for d in naming.devices_of_type(device_type) if d.process_index == here]
+    devices = naming.devices_of_type(device_type)
+    return [d for d in devices if d.process_index == jax.process_index()]
 
 
 def _clients(kind: str) -> list[int]:

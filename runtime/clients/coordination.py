@@ -53,7 +53,7 @@ def forget_cpu() -> None:
     """Let jax start anew, if it has started nothing but the CPU and nobody has used it."""
     import jax
 
-    if all(device.platform == "cpu" for device in jax.devices()):
+    if jax_is_running() and all(device.platform == "cpu" for device in jax.devices()):
         forget_jax()
 
 

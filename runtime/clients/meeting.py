@@ -111,6 +111,11 @@ def _why(seat: Seat, seconds: float, said: str) -> str:
             f"two processes say they are {client_name(seat.index)}; give each its own number in "
             f"{seat.source}"
         )
+    if seat.index == 0 and "timed out task names:" not in said:
+        return (
+            f"{client_name(0)} is this process, and did not reach itself at that address within "
+            f"{seconds:g} s; have {seat.source} name this machine first, and a port that is open"
+        )
     late = re.search(r"timed out task names:\s*((?:\d+\s+)+)", said)
     what = f"{client_name(seat.index)} did not find {client_name(0)}"
     if late:

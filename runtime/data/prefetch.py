@@ -37,12 +37,10 @@ class ReadAhead:
         self._made: SimpleQueue[list[Any] | BaseException] = SimpleQueue()
         self._process = os.getpid()
         x64 = jax.dtypes.canonicalize_dtype(np.int64) == np.int64  # may be this thread's alone
-        args = (items, self._asked, self._made, x64)
+        args = (items, ahead, self._asked, self._made, x64)
         self._thread = threading.Thread(target=_make, args=args, name=_NAME, daemon=True)
         weakref.finalize(self, _stop, self._asked).atexit = False
         _open.add(self)
-        for _ in range(ahead):
-            self._asked.put(True)
         self._thread.start()
 
     def __next__(self) -> Any:
@@ -75,12 +73,22 @@ _open: weakref.WeakSet[ReadAhead] = weakref.WeakSet()
 
 
 def _make(
-    items: Generator[Any, None, None], asked: SimpleQueue[bool], made: SimpleQueue[Any], x64: bool
+    items: Generator[Any, None, None],
+    ahead: int,
+    asked: SimpleQueue[bool],
+    made: SimpleQueue[Any],
+    x64: bool,
 ) -> None:
     try:
         with jax.enable_x64(x64):
-            while asked.get():
-                made.put(list(itertools.islice(items, 1)))
+            while True:
+                if ahead > 0 and asked.empty():
+                    ahead -= 1
+                elif not asked.get():
+                    break
+                item = list(itertools.islice(items, 1))
+                ahead = ahead if item else 0
+                made.put(item)
         items.close()
     except BaseException as error:
         made.put(error)

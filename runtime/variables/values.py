@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import jax
@@ -10,25 +11,32 @@ import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import ArrayType, DTensor, from_jax
+from dtensor.runtime.array import ON_HOST, ArrayType, DTensor, from_jax
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.placement import layout_of
+from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.transfer import asked_for, host_array, outside, place
 
 SMALL = 20
 """Integer and boolean arrays of fewer elements need no layout, as in single operations."""
 
 
-def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> DTensor:
+def initial_tensor(value: Any, dtype: Any, layout: AnyLayout | None, who: str) -> DTensor:
     """The first value of a variable, which errors call `who`; its arguments are a variable's.
 
     Raises:
         LayoutError: there is no layout, or there are two, or it does not fit.
         TypeError: a DTensor of another element type, or no numeric value.
     """
-    dtype = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
+    try:
+        dtype = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
+    except TypeError:
+        raise TypeError(
+            f"{who}: dtype is {reprlib.repr(dtype)}; give an element type, such as jnp.float32"
+        ) from None
     if layout is not None:
+        layout = _layout_for(value, layout, f"{who}: layout=")
         problem = layout.border_problem()
         if problem is not None:
             raise LayoutError(f"{who}: layout= cannot be {layout.short()}: {problem}")
@@ -59,6 +67,16 @@ def initial_tensor(value: Any, dtype: Any, layout: Layout | None, who: str) -> D
             "dtype=, or convert the value with value.astype(dtype)"
         )
     return found
+
+
+def _layout_for(value: Any, layout: AnyLayout, what: str) -> Layout:
+    """The layout given for a value, or for what a function makes."""
+    if isinstance(layout, Layout):
+        return layout
+    if isinstance(value, DTensor):
+        return as_layout(layout, value.ndim, value.mesh, what)
+    shape = jax.eval_shape(value).shape if callable(value) else np.shape(value)
+    return as_layout(layout, len(shape), None, what)
 
 
 def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
@@ -125,9 +143,9 @@ def _tensor(value: Any) -> DTensor | None:
         return value
     if isinstance(value, jax.core.Tracer):
         raise TypeError("a traced array cannot be the value of a variable outside of dtensor.jit")
-    if isinstance(value, jax.Array) and layout_of(value.sharding, value.ndim) is not None:
-        return from_jax(value)
-    return None
+    if not isinstance(value, jax.Array) or value.sharding.memory_kind == ON_HOST:
+        return None
+    return None if layout_of(value.sharding, value.ndim) is None else from_jax(value)
 
 
 def _small_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:

@@ -11,11 +11,11 @@ import jax
 import numpy as np
 
 from dtensor.dialect.errors import CompileError, LayoutError
-from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import TRACED, ArrayType, Kind, array_type, dtensor_of, true_array
 from dtensor.runtime.array import _unflatten as _tensor_unflatten
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.eager import Slot
+from dtensor.runtime.shardings import AnyLayout
 from dtensor.runtime.tracing import becomes_program, current_scope, is_eager
 from dtensor.runtime.variables.facts import VariableFacts, value_of, variable_type
 from dtensor.runtime.variables.values import (
@@ -47,7 +47,8 @@ class DVariable(VariableFacts):
         initial_value: a DTensor; or with `layout` any array, or a function without arguments, which
             then creates its array directly in shards.
         dtype: element type; None takes that of the initial value.
-        layout: layout; None takes that of the initial value.
+        layout: layout, or a NamedSharding, or a PartitionSpec over the mesh of the DTensor or of
+            `jax.set_mesh`; None takes that of the initial value.
         shape: shape that the initial value must have; None takes any.
         name: name for messages and checkpoints; None makes one up.
         trainable: kept as an attribute for training loops.
@@ -66,7 +67,7 @@ class DVariable(VariableFacts):
         initial_value: Any,
         *,
         dtype: Any = None,
-        layout: Layout | None = None,
+        layout: AnyLayout | None = None,
         shape: Any = None,
         name: str | None = None,
         trainable: bool = True,
@@ -79,7 +80,7 @@ class DVariable(VariableFacts):
                 f"{who} is created while jax traces a function, which would create one for each "
                 "trace and none for each call; create it outside of the function"
             )
-        if layout is not None and not isinstance(layout, Layout):
+        if layout is not None and not isinstance(layout, AnyLayout):
             raise LayoutError(f"{who}: layout= is of type {type(layout).__name__}, not a Layout")
         tensor = initial_tensor(value_of(initial_value), dtype, layout, who)
         if shape is not None and tuple(shape) != tensor.shape:

@@ -26,3 +26,15 @@ func.func @main(%a: tensor<2x6xf32>, %s: tensor<2x3xf32>, %i: tensor<f32>) -> te
   }) {dtensor.fill = dense<0.0> : tensor<f32>} : (tensor<2x6xf32>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x6xf32>
   return %0 : tensor<2x6xf32>
 }
+
+// -----
+
+// What is planned and not yet expanded has global types.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+func.func @main(%arg0: tensor<8x6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<8x6xf32> {
+  // expected-error @+1 {{'stablehlo.tanh' with 'dtensor.operands'; run dtensor-expand before dtensor-lower}}
+  %0 = stablehlo.tanh %arg0 {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : tensor<8x6xf32>
+  return %0 : tensor<8x6xf32>
+}

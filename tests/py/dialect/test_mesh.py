@@ -72,6 +72,11 @@ def test_an_unknown_axis_is_refused_with_the_known_ones() -> None:
         MESH.axis("z")
 
 
+def test_a_mesh_lists_the_names_of_its_axes() -> None:
+    assert list(MESH) == [name for name in MESH.axis_names if name in MESH]
+    assert [MESH[name].name for name in MESH] == list(MESH)
+
+
 def test_strides_count_mesh_positions() -> None:
     mesh = Mesh({"x": 2, "y": 6, "z": 3})
     assert [mesh.axis_stride(name) for name in mesh.axis_names] == mesh.strides == [18, 3, 1]

@@ -100,6 +100,20 @@ def test_a_dtensor_has_a_sharding() -> None:
     assert dtensor.from_jax(y).layout == ROWS
 
 
+def test_what_jax_puts_into_the_hosts_memory_is_an_array() -> None:
+    """No DTensor lies there; it goes to the mesh again as any array does."""
+    x = copy_to_mesh(np.arange(32, dtype=np.float32).reshape(8, 4), ROWS)
+    there = NamedSharding(jax_mesh(MESH), P("x"), memory_kind="pinned_host")
+    (host,) = jax.tree.leaves(jax.device_put({"x": x}, there), is_leaf=is_dtensor)
+    assert type(host) is type(x.to_jax())
+    assert host.sharding.memory_kind == "pinned_host"
+    step = jit(lambda x: x + 1)
+    otherwise = jit(lambda x: x + 1, in_layouts=COLUMNS).lower(x).compile()
+    for found in (step(host), otherwise(host), dtensor.DVariable(host, layout=ROWS) + 1):
+        np.testing.assert_array_equal(found.to_jax(), np.arange(1, 33).reshape(8, 4))
+    assert step(host).layout == x.layout
+
+
 def test_trees_of_dtensors_in_several_layouts_and_arrays() -> None:
     first = {"a": copy_to_mesh(X, ROWS), "b": copy_to_mesh(V, Layout(["y"], MESH))}
     second = {"a": copy_to_mesh(X, COLUMNS), "b": copy_to_mesh(V, Layout(["x"], MESH))}

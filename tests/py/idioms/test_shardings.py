@@ -38,7 +38,7 @@ def test_as_mesh() -> None:
     assert as_mesh(AbstractMesh((2, 4), ("x", "y"))) == MESH
     with pytest.raises(MeshError, match=r"expected a Mesh, got tuple; make one with dtensor.c"):
         as_mesh((2, 4))
-    with pytest.raises(MeshError, match="the names of its axes must be identifiers"):
+    with pytest.raises(MeshError, match="names of axes must be identifiers; rename its axes"):
         as_mesh(jax.make_mesh((8,), ("a b",), axis_types=(AxisType.Auto,)))
 
 
@@ -188,3 +188,24 @@ def test_datasets_and_checkpoints_take_meshes_of_jax(tmp_path: Path) -> None:
     checkpoint = dtensor.DTensorCheckpoint(JAX_MESH, x=batch)
     checkpoint.save(str(tmp_path / "c"))
     assert checkpoint.mesh == MESH
+
+
+def test_variables_and_pictures_take_what_jax_has(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = NamedSharding(JAX_MESH, P("x"))
+    x = dtensor.copy_to_mesh(np.ones((8, 6), np.float32), rows)
+    dtensor.check_layout(x, rows)
+    dtensor.check_layout(x, P("x", None))
+    with pytest.raises(LayoutError, match="did not match expected layout"):
+        dtensor.check_layout(x, P(None, "y"))
+    variables = [dtensor.DVariable(value, layout=rows) for value in (x, np.ones((8, 6)))]
+    variables.append(dtensor.DVariable(lambda: jnp.ones((8, 6)), layout=rows))
+    variables.append(dtensor.DVariable(x, layout=P("x")))
+    assert all(v.layout == x.layout for v in variables)
+    dtensor.barrier(JAX_MESH)
+    dtensor.visualize(rows, (8, 6))
+    dtensor.visualize(x.layout, (8, 6))
+    dtensor.visualize(JAX_MESH)
+    first, second = capsys.readouterr().out.split("8x6")[1:]
+    assert second.startswith(first.rstrip())

@@ -93,6 +93,7 @@ def names(
         "np": np,
         "P": PartitionSpec,
         "NamedSharding": NamedSharding,
+        "AxisType": AxisType,
         "jax_mesh": jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2),
         "mesh": mesh,
         "other": dtensor.create_mesh([("x", 4), ("y", 2)]),

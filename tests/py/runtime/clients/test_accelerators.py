@@ -65,6 +65,26 @@ def test_an_absent_accelerator_is_not_found(device_type: str) -> None:
     assert config.chosen is None
 
 
+@pytest.mark.parametrize("platforms", ["cuda", "nonsense", "CPU"])
+def test_platforms_that_are_not_here_are_one_error(platforms: str) -> None:
+    code = f"""
+import dtensor, jax
+jax.config.update("jax_platforms", {platforms!r})
+def plan():
+    x = jax.ShapeDtypeStruct((8,), "float32")
+    return dtensor.jit(lambda x: x, mesh=dtensor.Mesh.abstract([("x", 2)])).lower(x)
+mesh = lambda: dtensor.create_mesh([("x", 1)])
+choose = dtensor.initialize_accelerator_system
+for call in (choose, lambda: choose("CPU"), mesh, plan, dtensor.preferred_device_type):
+    try:
+        call()
+    except dtensor.NotFoundError as error:
+        print(str(error).partition(" (")[0].partition(";")[0])
+"""
+    printed = run_python(code).stdout.splitlines()
+    assert printed == [f"jax finds no device with JAX_PLATFORMS={platforms}"] * 5
+
+
 @pytest.mark.parametrize("count", [0, -1, True, 2.0, "4"])
 def test_a_malformed_number_of_cpu_devices_is_an_error(count: int) -> None:
     with pytest.raises(ConfigError, match=r"num_logical_cpu_devices is .*; it must be a positive"):

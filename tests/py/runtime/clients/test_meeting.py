@@ -83,3 +83,13 @@ def test_an_address_where_nobody_answers_is_an_error() -> None:
         "client 1 did not find client 0 within 1 s; start all 2 clients, or set "
         "DTENSOR_CLIENT_TIMEOUT_SECONDS to wait longer"
     ]
+
+
+def test_an_address_at_which_client_0_does_not_reach_itself_is_an_error() -> None:
+    with socket.socket() as free:
+        free.bind(("", 0))
+        place = replace(seat(2), address=f"no-such-host.invalid:{free.getsockname()[1]}")
+    assert met(place, [0], 1) == [
+        "client 0 is this process, and did not reach itself at that address within 1 s; have "
+        "DTENSOR_JOBS name this machine first, and a port that is open"
+    ]

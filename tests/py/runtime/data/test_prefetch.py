@@ -64,7 +64,7 @@ def no_thread_is_left() -> Iterator[None]:
     assert soon(lambda: not threads())
 
 
-@pytest.mark.parametrize("ahead", [1, 2, 5])
+@pytest.mark.parametrize("ahead", [1, 2, 5, sys.maxsize])
 def test_so_many_batches_are_read_ahead_and_no_more(ahead: int) -> None:
     source = CountedStream(labels(40))
     iterator = iter(dataset(source, ahead))
