@@ -36,9 +36,10 @@ class Emitter(Builder):
     coordinate is computed once.
     """
 
-    def __init__(self, is_variadic: bool = False) -> None:
+    def __init__(self, is_variadic: bool = False, moves_bits: bool = False) -> None:
         super().__init__()
         self.is_variadic = is_variadic  # whether an all_reduce may have several operands
+        self._moves_bits = moves_bits  # whether narrow floats are moved as integers
         self.scalar_i32 = self.tensor_type((), "i32")
         self._channels = 0
         self._unit = ir.UnitAttr.get()
@@ -127,12 +128,10 @@ class Emitter(Builder):
         return self.bitcast(moved, self.element_of(value))
 
     def _bits(self, value: Value, type_: ir.Type) -> tuple[Value, ir.Type]:
-        """A value that is moved, and the type that comes of it: integers for some narrow floats.
-
-        XLA's CPU code moves bf16 as f32 and floats of 8 bits as f16, twice the bytes.
-        """
+        """A value that is moved, and the type that comes of it; narrow floats may be integers."""
         shape, element = self.read_type(type_)
         integer = "i16" if element == "bf16" else "i8" if element.startswith("f8") else element
+        integer = integer if self._moves_bits else element
         return self.bitcast(value, integer), self.tensor_type(shape, integer)
 
     # Coordinates.
