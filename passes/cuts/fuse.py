@@ -31,6 +31,7 @@ from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.cuts.single_cuts import cut_one_by_one
 from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
 from dtensor.passes.cuts.turned_rows import cut_elements
@@ -68,6 +69,8 @@ STEPS: tuple[Step, ...] = (
     join_pads,
     split_strides,
     fuse_chains,
+    # What is left is laid out one dimension at a time.
+    cut_one_by_one,
 )
 
 
@@ -87,6 +90,8 @@ class FuseCutsPass(Pass):
     Windows over what was padded with its own elements (`jnp.pad` in the modes wrap, reflect, edge
     and symmetric) read the value, and say so in `dtensor.ends`. What its gradient adds up at the
     ends of what windows give, they give: `dtensor.folds`.
+
+    A slice of few elements along one of several dimensions becomes slices of one dimension each.
 
     A cumulative sum, product or maximum of a value padded along a split dimension becomes that of
     the value, between what the padding gives; a slice of one becomes that of a slice. A sum of

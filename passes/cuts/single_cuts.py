@@ -1,0 +1,51 @@
+"""Slices that take few elements along one of several dimensions, one dimension at a time.
+
+Of `x[:4, -8:]` either each dimension is divided for itself, in what the other one left, or `x` is
+moved as the whole slice wants it. Where a layout splits one of them, the slice becomes several:
+those of dimensions that are whole come first, for they are local, then what leaves the least.
+"""
+
+from __future__ import annotations
+
+from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.builder import Trail, place_behind
+from dtensor.passes.cuts.names import SLICE
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.ops.attributes import shape_of, slice_numbers
+
+_SHARE = 4  # of a dimension is few: its owners give it to all
+_Stretch = tuple[int, int, int]  # where it begins and ends, and its stride
+
+
+def cut_one_by_one(function: Rewriting) -> None:
+    """Slice along one dimension at a time; what several slices begin with is sliced once."""
+    made: dict[tuple[Value, int, _Stretch], Value] = {}
+    for op in function.named(SLICE):
+        value: Value = op.operands[0]
+        stretches = list(zip(*slice_numbers(op), strict=True))
+        for d in _order(op, function):
+            key = value, d, stretches[d]
+            if key not in made:
+                made[key] = _cut(function, *key)
+            value = made[key]
+        if value != op.operands[0]:
+            function.replace(op, value)
+
+
+def _order(op: ir.Operation, function: Rewriting) -> list[int]:
+    """The dimensions to slice one after another; none where the slice is better left as it is."""
+    value, kept = op.operands[0], shape_of(op.results[0])
+    sizes = shape_of(value)
+    dims = [d for d, size in enumerate(sizes) if kept[d] < size]
+    if len(dims) < 2 or 0 in kept or all(_SHARE * kept[d] > sizes[d] for d in dims):
+        return []
+    split = [d for d in dims if function.shards.splits((value, d))]
+    return sorted(dims, key=lambda d: (d in split, kept[d] / sizes[d])) if split else []
+
+
+def _cut(function: Rewriting, value: Value, dim: int, stretch: _Stretch) -> Value:
+    """A slice along one dimension, right behind the value."""
+    numbers = [[0, size, 1] for size in shape_of(value)]
+    numbers[dim] = list(stretch)
+    starts, limits, strides = zip(*numbers, strict=True)
+    return Trail(*place_behind(value), function.made).slice(value, starts, limits, strides)
