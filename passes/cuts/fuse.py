@@ -91,7 +91,8 @@ class FuseCutsPass(Pass):
     and symmetric) read the value, and say so in `dtensor.ends`. What its gradient adds up at the
     ends of what windows give, they give: `dtensor.folds`.
 
-    A slice of few elements along one of several dimensions becomes slices of one dimension each.
+    A slice of several dimensions, of one of which it takes few elements, or far ones, becomes
+    slices of one dimension each.
 
     A cumulative sum, product or maximum of a value padded along a split dimension becomes that of
     the value, between what the padding gives; a slice of one becomes that of a slice. A sum of

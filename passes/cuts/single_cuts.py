@@ -1,4 +1,4 @@
-"""Slices that take few elements along one of several dimensions, one dimension at a time.
+"""Slices of several dimensions that take few elements, or far ones, one dimension at a time.
 
 Of `x[:4, -8:]` either each dimension is divided for itself, in what the other one left, or `x` is
 moved as the whole slice wants it. Where a layout splits one of them, the slice becomes several:
@@ -12,8 +12,9 @@ from dtensor.passes.builder import Trail, place_behind
 from dtensor.passes.cuts.names import SLICE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import shape_of, slice_numbers
+from dtensor.passes.ops.padding import PART
 
-_SHARE = 4  # of a dimension is few: its owners give it to all
+_FEW = 4  # of fewer equal parts, one is a block: it is cut as all are laid out
 _Stretch = tuple[int, int, int]  # where it begins and ends, and its stride
 
 
@@ -37,10 +38,21 @@ def _order(op: ir.Operation, function: Rewriting) -> list[int]:
     value, kept = op.operands[0], shape_of(op.results[0])
     sizes = shape_of(value)
     dims = [d for d, size in enumerate(sizes) if kept[d] < size]
-    if len(dims) < 2 or 0 in kept or all(_SHARE * kept[d] > sizes[d] for d in dims):
+    if len(dims) < 2 or 0 in kept:
+        return []
+    stretches = list(zip(*slice_numbers(op), strict=True))
+    if not any(_moves_much(sizes[d], kept[d], stretches[d]) for d in dims):
         return []
     split = [d for d in dims if function.shards.splits((value, d))]
     return sorted(dims, key=lambda d: (d in split, kept[d] / sizes[d])) if split else []
+
+
+def _moves_much(size: int, kept: int, stretch: _Stretch) -> bool:
+    """Whether few elements are kept, or shards of them begin far from those of all."""
+    start, limit, stride = stretch
+    if limit - start == kept and not (size % kept or start % kept):
+        return size >= _FEW * kept
+    return PART * (size - kept) > size or stride > 1
 
 
 def _cut(function: Rewriting, value: Value, dim: int, stretch: _Stretch) -> Value:

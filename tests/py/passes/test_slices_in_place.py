@@ -141,6 +141,13 @@ def test_few_of_two_split_dimensions_are_given_of_one_after_another(
     assert sent(compiled) <= of_rows + 2 * 3 / 4 * rows * columns * 4  # and one over y
 
 
+def test_stretches_of_two_split_dimensions_move_along_one_after_another() -> None:
+    """Less than what each device lacks of the matrix."""
+    matrix = np.tile(numbers(), (8, 16))
+    compiled = run(lambda x: x[128:, 96:] + x[:384, :288], GRID, [["x", "y"]], matrix)
+    assert sent(compiled) < matrix.nbytes / 4
+
+
 def test_gradients_of_differences_fetch_what_they_read_once() -> None:
     """At the places of what is read most, not where each of them is added."""
 
