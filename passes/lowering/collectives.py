@@ -71,10 +71,12 @@ def all_reduce(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
 
 
 def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
-    """One reduce_scatter, or an exchange where there is none for the elements."""
+    """One reduce_scatter."""
     dim, kind = integer(op.attributes[names.DIM]), _reduction(op)
     value, type_ = op.operands[0], op.results[0].type
     shape, element = emitter.read_type(type_)
+    if not Reduction.named(kind).crosses_devices(element):
+        return [reduce_scatter_bits(value, dim, over, kind, emitter)]
 
     def scatter(value: Value) -> Value:
         types = [emitter.tensor_type(shape, emitter.element_of(value))]
@@ -84,8 +86,6 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value
 
     if is_ordered(kind, element):
         return [from_keys(scatter(to_keys(value, kind, emitter)), type_, emitter)]
-    if emitter.moves_bits(element) or not Reduction.named(kind).crosses_devices(element):
-        return [reduce_scatter_bits(value, dim, over, kind, emitter)]
     return [scatter(value)]
 
 

@@ -130,13 +130,9 @@ class Emitter(Builder):
     def _bits(self, value: Value, type_: ir.Type) -> tuple[Value, ir.Type]:
         """A value that is moved, and the type that comes of it; narrow floats may be integers."""
         shape, element = self.read_type(type_)
-        if self.moves_bits(element):
-            element = "i16" if element == "bf16" else "i8"
-        return self.bitcast(value, element), self.tensor_type(shape, element)
-
-    def moves_bits(self, element: str) -> bool:
-        """Whether values of a type are moved as integers that have their bits."""
-        return self._moves_bits and (element == "bf16" or element.startswith("f8"))
+        integer = "i16" if element == "bf16" else "i8" if element.startswith("f8") else element
+        integer = integer if self._moves_bits else element
+        return self.bitcast(value, integer), self.tensor_type(shape, integer)
 
     # Coordinates.
 

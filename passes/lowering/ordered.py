@@ -60,11 +60,8 @@ def all_reduce_bits(value: Value, over: Over, kind: str, emitter: Emitter) -> Va
 
 
 def reduce_scatter_bits(value: Value, dim: int, over: Over, kind: str, emitter: Emitter) -> Value:
-    """An all_to_all of the parts of `dim`, which are then reduced: narrow floats as f32."""
-    shape, element = emitter.read_type(value.type)
+    """An all_to_all of the parts of `dim`, which are then reduced."""
+    shape = emitter.shape_of(value)
     moved = emitter.all_to_all(value, (dim, dim), value.type, over)
     rows = (*shape[:dim], over.parts, shape[dim] // over.parts, *shape[dim + 1 :])
-    parts = emitter.reshape(moved, rows)
-    if emitter.moves_bits(element):
-        parts = emitter.convert(parts, "f32")
-    return emitter.convert(emitter.reduced(parts, dim, kind), element)
+    return emitter.reduced(emitter.reshape(moved, rows), dim, kind)

@@ -171,19 +171,6 @@ func.func @narrow_floats(%arg0: tensor<8x3xbf16>, %arg1: tensor<2x5xf8E4M3FN>) -
   return %0, %1, %2 : tensor<2x12xbf16>, tensor<8x5xf8E4M3FN>, tensor<8x3xbf16>
 }
 
-// Parts of their sums are exchanged likewise, and added up as f32.
-
-// INTEGERS-LABEL: func.func @sums_of_narrow_floats
-func.func @sums_of_narrow_floats(%arg0: tensor<8x3xbf16>) -> tensor<2x3xbf16> {
-  // INTEGERS: "stablehlo.all_to_all"(%{{.*}}) {{.*}} : (tensor<8x3xi16>) -> tensor<8x3xi16>
-  // INTEGERS: %[[PARTS:.*]] = stablehlo.reshape %{{.*}} : (tensor<8x3xbf16>) -> tensor<4x2x3xbf16>
-  // INTEGERS-NEXT: %[[WIDE:.*]] = stablehlo.convert %[[PARTS]] : (tensor<4x2x3xbf16>) -> tensor<4x2x3xf32>
-  // INTEGERS: stablehlo.reduce(%[[WIDE]]
-  // INTEGERS: stablehlo.convert %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3xbf16>
-  %0 = "dtensor.reduce_scatter"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64, reduction = "sum"} : (tensor<8x3xbf16>) -> tensor<2x3xbf16>
-  return %0 : tensor<2x3xbf16>
-}
-
 // A loop of unknown length around a collective carries one value that XLA takes to change: the
 // smallest. One that counts changes by itself.
 
