@@ -3,6 +3,7 @@
 Of `x[:4, -8:]` either each dimension is divided for itself, in what the other one left, or `x` is
 moved as the whole slice wants it. Where a layout splits one of them, the slice becomes several:
 those of dimensions that are whole come first, for they are local, then what leaves the least.
+Not where the layout does not divide: what is in between would be padded, and cut to its true size.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ def _order(op: ir.Operation, function: Rewriting) -> list[int]:
     stretches = list(zip(*slice_numbers(op), strict=True))
     if not any(_moves_much(sizes[d], kept[d], stretches[d]) for d in dims):
         return []
-    split = [d for d in dims if function.shards.splits((value, d))]
-    return sorted(dims, key=lambda d: (d in split, kept[d] / sizes[d])) if split else []
+    shards = {d: function.shards.count((value, d)) for d in dims}
+    if max(shards.values()) == 1 or any(sizes[d] % shards[d] for d in dims):
+        return []
+    return sorted(dims, key=lambda d: (shards[d] > 1, kept[d] / sizes[d]))
 
 
 def _moves_much(size: int, kept: int, stretch: _Stretch) -> bool:

@@ -18,9 +18,9 @@ func.func @main(%x: tensor<32x64x5xf32> {dtensor.layout = #dtensor.layout<@mesh,
 // -----
 
 // So are stretches that lie far from where the shards are. Not so where most is left of each, where
-// the slice is one part of two, nor where none is split.
+// the slice is one part of two, nor where none is split, or unevenly.
 // CHECK-LABEL: func.func @main
-func.func @main(%x: tensor<32x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {"y"}]>}, %y: tensor<32x64xf32>) -> (tensor<20x50xf32>, tensor<30x62xf32>, tensor<16x32xf32>, tensor<2x3xf32>) {
+func.func @main(%x: tensor<32x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {"y"}]>}, %y: tensor<32x64xf32>, %z: tensor<32x63xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {"y"}]>}) -> (tensor<20x50xf32>, tensor<30x62xf32>, tensor<16x32xf32>, tensor<2x3xf32>, tensor<2x3xf32>) {
   // CHECK: %[[ROWS:.*]] = stablehlo.slice %arg0 [12:32, 0:64]
   // CHECK: stablehlo.slice %[[ROWS]] [0:20, 14:64]
   %0 = stablehlo.slice %x [12:32, 14:64] : (tensor<32x64xf32>) -> tensor<20x50xf32>
@@ -30,5 +30,7 @@ func.func @main(%x: tensor<32x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [
   %1 = stablehlo.slice %x [1:31, 1:63] : (tensor<32x64xf32>) -> tensor<30x62xf32>
   %2 = stablehlo.slice %x [0:16, 32:64] : (tensor<32x64xf32>) -> tensor<16x32xf32>
   %3 = stablehlo.slice %y [1:3, 1:4] : (tensor<32x64xf32>) -> tensor<2x3xf32>
-  return %0, %1, %2, %3 : tensor<20x50xf32>, tensor<30x62xf32>, tensor<16x32xf32>, tensor<2x3xf32>
+  // CHECK: stablehlo.slice %arg2 [1:3, 1:4]
+  %4 = stablehlo.slice %z [1:3, 1:4] : (tensor<32x63xf32>) -> tensor<2x3xf32>
+  return %0, %1, %2, %3, %4 : tensor<20x50xf32>, tensor<30x62xf32>, tensor<16x32xf32>, tensor<2x3xf32>, tensor<2x3xf32>
 }
