@@ -100,9 +100,9 @@ class FuseCutsPass(Pass):
 
     A gather of rows at positions that the program computes of constants (`jax.image.resize`, a
     table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums;
-    so does one of frames, which overlap (a spectrogram), and one that exchanges blocks
-    (`x[jnp.arange(n) ^ 4]`). A product with a matrix of few diagonals,
-    known likewise (a bilinear resize), becomes products of frames. Of `x.at[::2, 1::2].set(y)`, `y`
+    so does one of frames, which overlap (a spectrogram, the keys of sliding windows), and one that
+    exchanges blocks (`x[jnp.arange(n) ^ 4]`). A product with a matrix of few diagonals, known
+    likewise (a bilinear resize), becomes products of frames. Of `x.at[::2, 1::2].set(y)`, `y`
     is spread out to the size of `x`, and chosen at these places. A dynamic slice at known places is
     a slice, and what is put into most of an array of one number is padded with it.
 
