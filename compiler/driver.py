@@ -106,8 +106,8 @@ def compile_module(
         argument_names: what messages call the arguments; their numbers if empty.
         result_names: likewise the results.
         machine: the machine to plan for where the options name none.
-        platform: the platform of jax that bodies of defined operations are lowered for; None is
-            jax's default.
+        platform: what jax calls the devices that collectives and bodies of defined operations are
+            written for; None where they are not known, and bodies are for jax's default.
         before: called with the name of each pass before it runs.
 
     Raises:
@@ -133,6 +133,7 @@ def compile_module(
             max_bytes_per_device=options.max_bytes_per_device,
             definitions=options.ops,
             bodies=bodies_of(options.ops, platform),
+            platform=platform,
             donated=donated,
             argument_names=argument_names,
             result_names=result_names,

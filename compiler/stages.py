@@ -423,10 +423,10 @@ class Compiled(Planned):
 
 
 def _platform(source: Source) -> str | None:
-    """The platform of jax that bodies of defined operations are lowered for."""
+    """What jax calls the devices that a program is written for; None where they are not known."""
     if source.target is not None:
         return source.target.lowering_platform
-    return platform_of(source.mesh) if source.options.ops else None
+    return platform_of(source.mesh)
 
 
 def _made_on(source: Source, results: Sequence[ArrayType]) -> AbstractMesh | None:

@@ -60,6 +60,7 @@ class PassState:
         definitions: operations that the user defined.
         bodies: by name of such an operation, what makes its program for shards: from shape and
             element type of each operand, a StableHLO module.
+        platform: what jax calls the devices, such as "cpu"; None where they are not known.
         donated: indices of arguments whose memory the results may take.
         argument_names: what the user calls the arguments; empty where only MLIR is known.
         result_names: likewise the results.
@@ -81,6 +82,7 @@ class PassState:
     max_bytes_per_device: float | None = None
     definitions: Sequence[Definition] = ()
     bodies: Mapping[str, BodyMaker] = field(default_factory=dict)
+    platform: str | None = None
     donated: Sequence[int] = ()
     argument_names: Sequence[str] = ()
     result_names: Sequence[str] = ()

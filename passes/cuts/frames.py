@@ -3,12 +3,15 @@
 `x[jnp.arange(n)[:, None] * hop + jnp.arange(length)]` reads most elements several times. In rows
 of `hop` elements frame i is the rows from i on: a few slices of the rows, side by side, in which a
 split dimension stays split and neighbours send each other the rows that frames share.
+
+Frames of many rows, such as the keys that sliding windows of attention look at, are cut some
+together: as one longer frame of fewer rows, in which they are told apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +32,7 @@ class Frames:
         count: of frames.
         length: of a frame.
         is_turned: whether the dimension of positions that counts frames comes second.
+        together: how many neighbours are cut as one frame first.
     """
 
     start: int
@@ -36,11 +40,15 @@ class Frames:
     count: int
     length: int
     is_turned: bool = False
+    together: int = 1
 
     @staticmethod
-    def of(positions: Numbers) -> Frames | None:
-        """A matrix of positions as frames, of few rows each; None if they are none."""
-        return _frames(positions, False) or _frames(positions.T, True)
+    def of(positions: Numbers, shards: Callable[[], int] = lambda: 1) -> Frames | None:
+        """A matrix of positions as frames, of few rows each; None if they are none.
+
+        Those of many rows only if there are `shards` that have a number of whole frames each.
+        """
+        return _frames(positions, False, shards) or _frames(positions.T, True, shards)
 
     @property
     def step(self) -> int:
@@ -68,6 +76,9 @@ class Frames:
 
         Where there is a frame for each row, zeros stand where they reach beyond the ends.
         """
+        if self.together > 1:
+            rows = self._wider._rows(make, value, dim)
+            return self._turned(make, self._apart(make, rows, dim), dim)
         shape, start = make.shape_of(value), self.start
         if self.count * self.hop != shape[dim]:
             wanted = self.all_rows * self.hop
@@ -89,6 +100,9 @@ class Frames:
     ) -> list[Value]:
         """The sums of what frames hold, as of `Runs`; `taken` transposed."""
         value = self._turned(make, value, dim)
+        if self.together > 1:
+            value = self._joined(make, value, dim, nothing)
+            return [self._wider._put_rows(make, value, dim, size, nothing, beside)]
         shape = make.shape_of(value)
         value = make.lengthened(value, dim + 1, 0, self.rows * self.hop, nothing)
         parts = []
@@ -101,6 +115,66 @@ class Frames:
         value = make.cut(value, dim, 0, reached)
         return [make.lengthened(value, dim, self.start, size, beside)]
 
+    def _rows(self, make: Builder, value: Value, dim: int) -> Value:
+        """The frames along a dimension: the first row of each, the second of each, side by side.
+
+        So all that is cut is about as long as the dimension, and stays in its place.
+        """
+        shape, length, parts = make.shape_of(value), self.count * self.hop, list[Value]()
+        for ahead, _, end in self.steps(0):
+            start = self.start + ahead * self.hop
+            part = make.cut(value, dim, start, min(length, shape[dim] - start))
+            part = make.lengthened(part, dim, 0, length)
+            rows = (*shape[:dim], self.count, self.hop, *shape[dim + 1 :])
+            parts.append(make.cut(make.reshape(part, rows), dim + 1, 0, end))
+        return make.joined(parts, dim + 1)
+
+    def _put_rows(
+        self, make: Builder, value: Value, dim: int, size: int, nothing: Value, beside: Value
+    ) -> Value:
+        """The sums of what frames hold: `_rows` transposed."""
+        value = make.lengthened(value, dim + 1, 0, self.rows * self.hop, nothing)
+        shape, parts = make.shape_of(value), list[Value]()
+        for row in range(self.rows):
+            part = make.cut(value, dim + 1, row * self.hop, self.hop)
+            part = make.reshape(part, (*shape[:dim], self.count * self.hop, *shape[dim + 2 :]))
+            start = self.start + row * self.hop
+            part = make.cut(part, dim, 0, min(self.count * self.hop, size - start))
+            parts.append(make.lengthened(part, dim, start, size, nothing if parts else beside))
+        return make.combined("add", parts)
+
+    @property
+    def _wider(self) -> Frames:
+        """Each as long as those that are cut together reach."""
+        more = self.hop * (self.together - 1)
+        count, hop = self.count // self.together, self.hop * self.together
+        return Frames(self.start, hop, count, self.length + more)
+
+    def _apart(self, make: Builder, value: Value, dim: int) -> Value:
+        """The frames that wider ones hold, one behind the other.
+
+        Each wider one is repeated, and `hop` elements longer rows of that begin `hop` further on.
+        """
+        long, rest = self._wider.length, make.shape_of(value)[dim + 2 :]
+        first = make.shape_of(value)[: dim + 1]
+        dims = [d for d in range(len(first) + 2 + len(rest)) if d != dim + 1]
+        value = make.broadcast(value, (*first, self.together, long, *rest), dims)
+        value = make.reshape(value, (*first, self.together * long, *rest))
+        value = make.lengthened(value, dim + 1, 0, self.together * (long + self.hop))
+        value = make.reshape(value, (*first, self.together, long + self.hop, *rest))
+        value = make.cut(value, dim + 2, 0, self.length)
+        return make.reshape(value, (*first[:-1], self.count, self.length, *rest))
+
+    def _joined(self, make: Builder, value: Value, dim: int, nothing: Value) -> Value:
+        """The sums of what frames hold, in wider ones; `_apart` transposed."""
+        wider, shape = self._wider, make.shape_of(value)
+        first, rest = (*shape[:dim], wider.count), shape[dim + 2 :]
+        value = make.lengthened(value, dim + 1, 0, wider.length + self.hop, nothing)
+        value = make.reshape(value, (*first, self.together * (wider.length + self.hop), *rest))
+        value = make.cut(value, dim + 1, 0, self.together * wider.length)
+        value = make.reshape(value, (*first, self.together, wider.length, *rest))
+        return make.reduced(value, dim + 1, "sum")
+
     def _turned(self, make: Builder, value: Value, dim: int) -> Value:
         if not self.is_turned:
             return value
@@ -109,13 +183,31 @@ class Frames:
         return make.transpose(value, order)
 
 
-def _frames(positions: Numbers, is_turned: bool) -> Frames | None:
+def _frames(positions: Numbers, is_turned: bool, shards: Callable[[], int]) -> Frames | None:
     count, length = positions.shape
     if count < 2 or length < 1:
         return None
     start, hop = int(positions[0, 0]), int(positions[1, 0] - positions[0, 0])
-    if hop < 1 or length > _MOST_ROWS * hop:
+    if hop < 1:
         return None
     found = Frames(start, hop, count, length, is_turned)
     expected = start + hop * np.arange(count)[:, None] + np.arange(length)
-    return found if np.array_equal(positions, expected) else None
+    if not np.array_equal(positions, expected):
+        return None
+    if found.rows <= _MOST_ROWS:
+        return found
+    together = _together(found, shards())
+    return None if together is None else replace(found, together=together)
+
+
+def _together(frames: Frames, shards: int) -> int | None:
+    """How many frames to cut as one: no more than reach into the next such one, if that can be.
+
+    Each shard then sends what its neighbours lack, once.
+    """
+    if shards == 1 or frames.count % shards:
+        return None
+    each, enough = frames.count // shards, frames.rows - 1
+    numbers = [n for n in range(2, each + 1) if each % n == 0]
+    fitting = [n for n in numbers if enough <= (_MOST_ROWS - 1) * n]
+    return min(fitting, key=lambda n: (n < enough, abs(n - enough)), default=None)

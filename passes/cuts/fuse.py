@@ -31,6 +31,7 @@ from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.cuts.single_cuts import cut_one_by_one
 from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
 from dtensor.passes.cuts.turned_rows import cut_elements
@@ -68,6 +69,8 @@ STEPS: tuple[Step, ...] = (
     join_pads,
     split_strides,
     fuse_chains,
+    # What is left is laid out one dimension at a time.
+    cut_one_by_one,
 )
 
 
@@ -88,15 +91,18 @@ class FuseCutsPass(Pass):
     and symmetric) read the value, and say so in `dtensor.ends`. What its gradient adds up at the
     ends of what windows give, they give: `dtensor.folds`.
 
+    A slice of several dimensions, of one of which it takes few elements, or far ones, becomes
+    slices of one dimension each.
+
     A cumulative sum, product or maximum of a value padded along a split dimension becomes that of
     the value, between what the padding gives; a slice of one becomes that of a slice. A sum of
     frames that overlap (`jax.scipy.signal.istft`) becomes a sum of rows, each moved to its place.
 
     A gather of rows at positions that the program computes of constants (`jax.image.resize`, a
     table at `jnp.arange`) becomes slices, reversals and repetitions first, and its gradient sums;
-    so does one of frames, which overlap (a spectrogram), and one that exchanges blocks
-    (`x[jnp.arange(n) ^ 4]`). A product with a matrix of few diagonals,
-    known likewise (a bilinear resize), becomes products of frames. Of `x.at[::2, 1::2].set(y)`, `y`
+    so does one of frames, which overlap (a spectrogram, the keys of sliding windows), and one that
+    exchanges blocks (`x[jnp.arange(n) ^ 4]`). A product with a matrix of few diagonals, known
+    likewise (a bilinear resize), becomes products of frames. Of `x.at[::2, 1::2].set(y)`, `y`
     is spread out to the size of `x`, and chosen at these places. A dynamic slice at known places is
     a slice, and what is put into most of an array of one number is padded with it.
 

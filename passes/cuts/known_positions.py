@@ -9,13 +9,14 @@ reads.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, product, repeat
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.digits import Digits
 from dtensor.passes.cuts.frames import Frames
@@ -25,9 +26,18 @@ from dtensor.passes.cuts.known_windows import (
     of_dynamic_slice,
     update_kind,
 )
-from dtensor.passes.cuts.names import DYNAMIC_SLICE, DYNAMIC_UPDATE_SLICE, GATHER, INDEXED, SCATTER
+from dtensor.passes.cuts.names import (
+    CUTS,
+    DYNAMIC_SLICE,
+    DYNAMIC_UPDATE_SLICE,
+    GATHER,
+    INDEXED,
+    SCATTER,
+)
+from dtensor.passes.cuts.pieces import At
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.runs import Runs, box
+from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers
@@ -43,7 +53,7 @@ _SPARSEST = 64  # elements of the whole for each that is written
 def write_as_cuts(function: Rewriting) -> None:
     """Rewrite what reads or writes at known positions."""
     for op in function.named(*INDEXED):
-        function.replace(op, _WRITTEN[op.name](op, function.made))
+        function.replace(op, _WRITTEN[op.name](op, function))
 
 
 @dataclass(frozen=True)
@@ -69,22 +79,25 @@ class _Access:
         """Whether what is read or written has no dimension for this one."""
         return not self.axes and not self.is_wide
 
-    def said(self) -> Said | None:
-        """Where elements are read or written, if that is a few runs, frames, or of a few digits."""
+    def said(self, shards: Callable[[], int]) -> Said | None:
+        """Where elements are read or written, if that is a few runs, frames, or of a few digits.
+
+        `shards` says into how many the dimension is split.
+        """
         starts = self.starts
         positions = starts[..., None] + np.arange(self.width) if self.is_wide else starts
         if positions.ndim > 1:
-            frames = Frames.of(positions) if positions.ndim == 2 else None
+            frames = Frames.of(positions, shards) if positions.ndim == 2 else None
             return frames or Digits.of(positions)
         row = np.atleast_1d(positions)
         runs = Runs.of(row)
         return runs if runs is not None and len(runs.each) <= _FEW else Digits.of(row) or runs
 
-    def written(self, size: int, kind: str) -> Said | None:
+    def written(self, size: int, kind: str, shards: Callable[[], int]) -> Said | None:
         """The same of a scatter; None where one is dropped, or the order of updates matters."""
         if (self.starts < 0).any() or (self.starts > size - self.width).any():
             return None
-        said = self.said()
+        said = self.said(shards)
         if isinstance(said, Digits) and kind == "set" and math.prod(said.shape) < size:
             said = Runs.of(np.atleast_1d(self.starts)) if len(said.shape) == 1 else None
         if isinstance(said, Frames):
@@ -116,6 +129,44 @@ class _Access:
             shape = make.shape_of(value)
             value = make.reshape(value, [*shape[: self.dim], 1, *shape[self.dim :]])
         return said.put_back(make, value, self.dim, size, nothing, beside)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Into how many shards layouts given split what is read or written, or what it is read into.
+
+    Attributes:
+        shards: know.
+        whole: what is read from or written into.
+        part: what is read or written.
+        beside: the dimensions that index vectors have in that.
+    """
+
+    shards: Shards
+    whole: Value
+    part: Value
+    beside: Sequence[int]
+
+    def of(self, access: _Access) -> int:
+        """Along the dimension that index vectors say it of."""
+        places = [(self.part, self.beside[axis]) for axis in access.axes]
+        return self.shards.count(*places, *_cut_of(self.whole, access.dim))
+
+    def know(self, access: _Access, said: Said) -> None:
+        """Frames that are cut together because of how they are split will be split so."""
+        if isinstance(said, Frames) and said.together > 1:
+            axis = access.axes[-1 if said.is_turned else 0]
+            self.shards.split(self.part, self.beside[axis], self.of(access))
+
+
+def _cut_of(value: Value, dim: int) -> Iterator[At]:
+    """A dimension of a value, and of those that slices, pads and joins make it of."""
+    yield value, dim
+    op = maker_of(value)
+    if op is not None and op.name in CUTS:
+        for operand in op.operands:
+            if shape_of(operand):
+                yield from _cut_of(operand, dim)
 
 
 def _reaches_most(access: _Access, said: Said, size: int) -> bool:
@@ -193,7 +244,7 @@ def _order(
     return order
 
 
-def _of_gather(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
+def _of_gather(op: ir.Operation, function: Rewriting) -> Value | None:
     numbers = IndexNumbers.of(op)
     operand, indices = op.operands
     sizes, widths = shape_of(operand), integers(op.attributes["slice_sizes"])
@@ -205,19 +256,21 @@ def _of_gather(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     accesses = [
         replace(a, starts=np.clip(a.starts, 0, sizes[a.dim] - a.width)) for a in accesses or ()
     ]
-    said = [each for access in accesses if (each := access.said()) is not None]
-    if not accesses or len(said) < len(accesses):
-        return None
-    builder, value = Builder(op, made), operand
-    for access, each in reversed([*zip(accesses, said, strict=True)]):
-        value = access.taken(builder, value, each)
     offsets = numbers.windows
     beside = [d for d in range(len(shape_of(op.results[0]))) if d not in offsets]
+    shards = _Counted(function.shards, operand, op.results[0], beside)
+    said = [e for a in accesses if (e := a.said(partial(shards.of, a))) is not None]
+    if not accesses or len(said) < len(accesses):
+        return None
+    builder, value = Builder(op, function.made), operand
+    for access, each in reversed([*zip(accesses, said, strict=True)]):
+        value = access.taken(builder, value, each)
+        shards.know(access, each)
     order = _order(accesses, len(sizes), beside, offsets)
     return builder.transpose(value, [order.index(d) for d in range(len(order))])
 
 
-def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
+def _of_scatter(op: ir.Operation, function: Rewriting) -> Value | None:
     """What is added at known positions, in the size of the whole; or chosen there, if it is set.
 
     Where few rows of something large are written, that is better done in its place.
@@ -236,17 +289,22 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     accesses = _accesses((indices, numbers.vector_dim), named, gone, widths, sizes)
     if accesses is None or not any(access.axes for access in accesses):
         # One window: what it is computed of may tell how to write it.
-        return filled_around(op, made) if kind == "set" else None
+        return filled_around(op, function.made) if kind == "set" else None
     into_nothing = kind != "set" and is_identity(into, Reduction.SUM)
-    said = [e for a in accesses if (e := a.written(sizes[a.dim], kind)) is not None]
+    beside = [d for d in range(len(counts)) if d not in windows]
+    shards = _Counted(function.shards, op.results[0], update, beside)
+    said = [
+        e
+        for a in accesses
+        if (e := a.written(sizes[a.dim], kind, partial(shards.of, a))) is not None
+    ]
     pairs = list(zip(accesses, said, strict=False))
     is_most = any(_reaches_most(access, each, sizes[access.dim]) for access, each in pairs)
     for_each = math.prod(sizes[a.dim] / (a.starts.size * a.width) for a in accesses)
     is_dense = is_most and for_each <= _SPARSEST
     if len(said) < len(accesses) or not (into_nothing or is_dense):
         return None
-    builder = Builder(op, made)
-    beside = [d for d in range(len(counts)) if d not in windows]
+    builder = Builder(op, function.made)
     parts = [builder.transpose(update, _order(accesses, len(sizes), beside, windows))]
     nothing = builder.identity("sum", builder.tensor_type((), builder.element_of(into)))
     # XLA takes 0 + -0 for -0: what is first added to zeros brings the same zeros.
@@ -269,9 +327,9 @@ def _of_scatter(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     return into
 
 
-_WRITTEN = {
+_WRITTEN: dict[str, Callable[[ir.Operation, Rewriting], Value | None]] = {
     GATHER: _of_gather,
     SCATTER: _of_scatter,
-    DYNAMIC_SLICE: of_dynamic_slice,
-    DYNAMIC_UPDATE_SLICE: filled_around,
+    DYNAMIC_SLICE: lambda op, function: of_dynamic_slice(op, function.made),
+    DYNAMIC_UPDATE_SLICE: lambda op, function: filled_around(op, function.made),
 }

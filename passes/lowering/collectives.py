@@ -9,7 +9,6 @@ from dtensor.dialect.attributes import index_attr, mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import matrix_attr
 from dtensor.passes.lowering.emitter import Emitter, Over
 from dtensor.passes.lowering.ordered import (
     all_reduce_bits,
@@ -102,7 +101,7 @@ def collective_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> li
     pairs = permute_pairs(sources.mesh, sources.axes, targets.axes)
     if all(source == target for source, target in pairs):
         return list(op.operands)
-    return [_permute(op.operands[0], pairs, emitter)]
+    return [emitter.permute(op.operands[0], pairs)]
 
 
 def permute_pairs(
@@ -132,17 +131,6 @@ def permute_pairs(
     return [(place, at[key(place, sources)]) for place in places]
 
 
-def _permute(value: Value, pairs: list[tuple[int, int]], emitter: Emitter) -> Value:
-    """The value of the device that sends it; zeros where nobody does."""
-    if not pairs:
-        return emitter.zeros(value.type)
-    attributes = {
-        "source_target_pairs": matrix_attr(pairs),
-        "channel_handle": emitter.channel(),
-    }
-    return emitter.value("stablehlo.collective_permute", [value], value.type, attributes)
-
-
 def halo_exchange(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
     """A permute from each direct neighbour, then a concatenation.
 
@@ -154,10 +142,10 @@ def halo_exchange(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]
     pieces = [value]
     if low:
         last = emitter.cut(value, dim, size - low, low)
-        pieces.insert(0, _permute(last, _neighbours(over, 1), emitter))
+        pieces.insert(0, emitter.permute(last, _neighbours(over, 1)))
     if high:
         first = emitter.cut(value, dim, 0, high)
-        pieces.append(_permute(first, _neighbours(over, -1), emitter))
+        pieces.append(emitter.permute(first, _neighbours(over, -1)))
     return [emitter.joined(pieces, dim)]
 
 
@@ -182,7 +170,7 @@ def shard_permute(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]
     ]
     if all(source == target for source, target in pairs) and -1 not in sources:
         return list(op.operands)
-    return [_permute(op.operands[0], pairs, emitter)]
+    return [emitter.permute(op.operands[0], pairs)]
 
 
 def axis_index(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:

@@ -36,9 +36,10 @@ class Emitter(Builder):
     coordinate is computed once.
     """
 
-    def __init__(self, is_variadic: bool = False) -> None:
+    def __init__(self, is_variadic: bool = False, moves_bits: bool = False) -> None:
         super().__init__()
         self.is_variadic = is_variadic  # whether an all_reduce may have several operands
+        self._moves_bits = moves_bits  # whether narrow floats are moved as integers
         self.scalar_i32 = self.tensor_type((), "i32")
         self._channels = 0
         self._unit = ir.UnitAttr.get()
@@ -98,7 +99,9 @@ class Emitter(Builder):
     def all_gather(self, value: Value, dim: int, type_: ir.Type, over: Over) -> Value:
         """The shards of a value along some axes, side by side."""
         attributes = {"all_gather_dim": index_attr(dim)}
-        return self.collective("stablehlo.all_gather", [value], [type_], over, attributes)[0]
+        bits, sent = self._bits(value, type_)
+        gathered = self.collective("stablehlo.all_gather", [bits], [sent], over, attributes)[0]
+        return self.bitcast(gathered, self.element_of(value))
 
     def all_to_all(self, value: Value, dims: tuple[int, int], type_: ir.Type, over: Over) -> Value:
         """A device's part of all shards: split along the first of `dims`, joined along the second.
@@ -110,8 +113,26 @@ class Emitter(Builder):
             "concat_dimension": index_attr(dims[1]),
             "split_count": index_attr(over.parts),
         }
-        value = self.value(BARRIER, [value], value.type)
-        return self.collective(ALL_TO_ALL, [value], [type_], over, attributes)[0]
+        bits, sent = self._bits(value, type_)
+        bits = self.value(BARRIER, [bits], bits.type)
+        moved = self.collective(ALL_TO_ALL, [bits], [sent], over, attributes)[0]
+        return self.bitcast(moved, self.element_of(value))
+
+    def permute(self, value: Value, pairs: list[tuple[int, int]]) -> Value:
+        """The value of the device that sends it; zeros where nobody does."""
+        if not pairs:
+            return self.zeros(value.type)
+        attributes = {"source_target_pairs": matrix_attr(pairs), "channel_handle": self.channel()}
+        bits, sent = self._bits(value, value.type)
+        moved = self.value("stablehlo.collective_permute", [bits], sent, attributes)
+        return self.bitcast(moved, self.element_of(value))
+
+    def _bits(self, value: Value, type_: ir.Type) -> tuple[Value, ir.Type]:
+        """A value that is moved, and the type that comes of it; narrow floats may be integers."""
+        shape, element = self.read_type(type_)
+        integer = "i16" if element == "bf16" else "i8" if element.startswith("f8") else element
+        integer = integer if self._moves_bits else element
+        return self.bitcast(value, integer), self.tensor_type(shape, integer)
 
     # Coordinates.
 

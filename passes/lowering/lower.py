@@ -41,6 +41,9 @@ class LowerPass(Pass):
     A combined all_reduce becomes one per operand, side by side, which XLA combines again: with
     several results, jaxlib refuses it inside shard_map ("sharding is tuple-shaped").
 
+    XLA's CPU code moves bf16 as f32, and floats of 8 bits as f16: twice the bytes. There, they are
+    moved as the integers that have their bits.
+
     Collectives inside branches and loops are checked first: the axes over which a predicate may
     differ and the axes of the collectives it governs must not meet.
 
@@ -54,6 +57,7 @@ class LowerPass(Pass):
 
     keep_layouts: bool = False  # leave the layouts and the meshes of @main's arguments and results
     variadic: bool = False  # leave an all_reduce of several operands one operation
+    bits: bool = False  # move bf16 and floats of 8 bits as integers; always for CPUs
 
     def run(self, module: ir.Module, state: PassState) -> None:
         meshes = state.meshes or read_meshes(module)
@@ -61,7 +65,7 @@ class LowerPass(Pass):
         loops: list[ir.Operation] = []
         listed = [(function, _own_operations(function, loops)) for function in found]
         check_control_flow(found, (op for _, ops in listed for op in ops), meshes)
-        emitter = Emitter(self.variadic)
+        emitter = Emitter(self.variadic, self.bits or state.platform == "cpu")
         for loop in loops:
             if trip_count(loop) is None and _sends(loop):
                 _carry_something(loop, emitter)

@@ -138,6 +138,19 @@ class Grown:
             is_beyond, builder.constant_like(-1, value), value
         )
 
+    def set_beyond(self, k: int, dim: int, index: int) -> None:
+        """Let indices in operand `k` beyond the true end of a dimension be one below zero."""
+        if not self.has_end:
+            return
+        builder, value = Builder(self.operation, self.made), self.operation.operands[k]
+        value = builder.convert(value, signed_index(builder.element_of(value)))
+        place = builder.iota(builder.shape_of(value), dim, "i32")
+        end = builder.constant_like(self.operands_before(k)[dim], place)
+        is_true = builder.compare("LT", place, end)
+        self.operation.operands[k] = builder.select(
+            is_true, value, builder.constant_like(index, value)
+        )
+
     def _bounds(self, k: int, last: Sequence[int], dim: int | None) -> tuple[Builder, Value, Value]:
         """The indices in operand `k`, and `last` for each of them."""
         value = self.operation.operands[k]

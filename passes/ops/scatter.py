@@ -190,22 +190,45 @@ def _own_or_outside(
     return ctx.select(mine, local, ctx.constant_like(-1, local))
 
 
+def scatter_ties(op: OpInfo) -> list[padding.Tie]:
+    """Updates that overwrite, or the like, may be more: what is beyond their end goes nowhere."""
+    count = len(op.result_shapes)
+    if combiner(op.operation.regions[0]) is not None:
+        return []
+    slots = range(count + 1, 2 * count + 1)
+    spread = _dims_of(op).spread
+    return [
+        (padding.Along(count, i), *(padding.Along(slot, u) for slot in slots)) for i, u in spread
+    ]
+
+
 def lengthen_scatter(op: padding.Grown) -> None:
     """Indices beyond the true end write what nobody reads; those of no update may be any.
 
-    A window across the true end writes nothing: it is moved before all elements.
+    A window across the true end writes nothing: it is moved before all elements. So is each update
+    beyond the true end, where the body has no identity that it could be.
     """
     count = len(op.results)
     operand, indices, updates = (op.info.operand_shapes[k] for k in (0, count, count + 1))
-    dims = scatter_dims(op.operation, operand, len(indices), updates)
+    dims = _dims_of(op.info)
     is_vector = dims.vector_dim < len(indices)
     components = range(indices[dims.vector_dim] if is_vector else 1)
     ends = {c: operand[d] - updates[u] for d, c, u in dims.cut if op.grows(0, d)}
     if ends:
         last = [ends.get(component, ANY_INDEX) for component in components]
         op.drop_beyond(count, last, dims.vector_dim if is_vector else None)
+    before = -max([1, *(updates[u] for _, _, u in dims.cut)])
+    for tie in scatter_ties(op.info):
+        if op.grows(count, tie[0].dim):
+            op.set_beyond(count, tie[0].dim, before)
     if op.operands[count] != op.operands_before(count):
         op.deny("indices_are_sorted", "unique_indices")
+
+
+def _dims_of(op: OpInfo) -> IndexedDims:
+    count = len(op.result_shapes)
+    operand, indices, updates = (op.operand_shapes[k] for k in (0, count, count + 1))
+    return scatter_dims(op.operation, operand, len(indices), updates)
 
 
 SCATTER = OpDef(
@@ -214,5 +237,5 @@ SCATTER = OpDef(
     flops=scatter_flops,
     accuracy=summed(all_of(-2), rounds_each=True),  # the updates, or more: their indices
     in_place=True,
-    padding=padding.Padding(padding.reducing, lengthen_scatter),
+    padding=padding.Padding(padding.reducing, lengthen_scatter, scatter_ties),
 )

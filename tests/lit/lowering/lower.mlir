@@ -1,6 +1,7 @@
 // RUN: dtensor-opt %s -p dtensor-lower | filecheck %s
 // RUN: dtensor-opt %s --dtensor-lower='keep-layouts=true' | filecheck %s --check-prefix=KEEP
 // RUN: dtensor-opt %s --dtensor-lower='variadic=true' | filecheck %s --check-prefix=VARIADIC
+// RUN: dtensor-opt %s --dtensor-lower='bits=true' | filecheck %s --check-prefix=INTEGERS
 
 // Each collective becomes StableHLO's, on mesh positions: device (x, y) is 4 x + y.
 
@@ -152,6 +153,24 @@ func.func @halo(%arg0: tensor<6x3xf32>) -> tensor<9x3xf32> {
   %0 = "dtensor.halo_exchange"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64, low = 2 : i64, high = 1 : i64} : (tensor<6x3xf32>) -> tensor<9x3xf32>
   return %0 : tensor<9x3xf32>
 }
+// Floats that XLA's CPU code would move as wider ones are moved as integers there.
+
+// INTEGERS-LABEL: func.func @narrow_floats
+func.func @narrow_floats(%arg0: tensor<8x3xbf16>, %arg1: tensor<2x5xf8E4M3FN>) -> (tensor<2x12xbf16>, tensor<8x5xf8E4M3FN>, tensor<8x3xbf16>) {
+  // INTEGERS: %[[INT:.*]] = stablehlo.bitcast_convert %arg0 : (tensor<8x3xbf16>) -> tensor<8x3xi16>
+  // INTEGERS: %[[PARTS:.*]] = stablehlo.optimization_barrier %[[INT]]
+  // INTEGERS: %[[MOVED:.*]] = "stablehlo.all_to_all"(%[[PARTS]])
+  // INTEGERS: stablehlo.bitcast_convert %[[MOVED]] : (tensor<2x12xi16>) -> tensor<2x12xbf16>
+  %0 = "dtensor.all_to_all"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x3xbf16>) -> tensor<2x12xbf16>
+  // INTEGERS: stablehlo.bitcast_convert %arg1 : (tensor<2x5xf8E4M3FN>) -> tensor<2x5xi8>
+  // INTEGERS: "stablehlo.all_gather"
+  // INTEGERS: stablehlo.bitcast_convert %{{.*}} : (tensor<8x5xi8>) -> tensor<8x5xf8E4M3FN>
+  %1 = "dtensor.all_gather"(%arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<2x5xf8E4M3FN>) -> tensor<8x5xf8E4M3FN>
+  // INTEGERS: "stablehlo.collective_permute"(%{{.*}}) {{.*}} : (tensor<8x3xi16>) -> tensor<8x3xi16>
+  %2 = "dtensor.collective_permute"(%arg0) {from = #dtensor.axes<@mesh, ["x", "y"]>, to = #dtensor.axes<@mesh, ["y", "x"]>} : (tensor<8x3xbf16>) -> tensor<8x3xbf16>
+  return %0, %1, %2 : tensor<2x12xbf16>, tensor<8x5xf8E4M3FN>, tensor<8x3xbf16>
+}
+
 // A loop of unknown length around a collective carries one value that XLA takes to change: the
 // smallest. One that counts changes by itself.
 

@@ -13,7 +13,17 @@ KINDS = {
     "all-to-all": "all_to_all",
     "collective-permute": "collective_permute",
 }
-BITS = {"pred": 8, "s8": 8, "u8": 8, "bf16": 16, "f16": 16, "s32": 32, "u32": 32, "f32": 32}
+BITS = {
+    "pred": 8,
+    "s8": 8,
+    "u8": 8,
+    "bf16": 16,
+    "f16": 16,
+    "s16": 16,
+    "s32": 32,
+    "u32": 32,
+    "f32": 32,
+}
 INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%?[\w.\-]+ = (.*?) ([a-z][a-z\-]*)\((.*)$")
 HEADER = re.compile(r"^(ENTRY )?%?([\w.\-]+) .*\{\s*$")
 

@@ -92,6 +92,18 @@ def exchange() -> Program:
     return (lambda x: jnp.sort(dtensor.relayout(x, columns), 0)), (shaped(16, 24),), (rows,), rows
 
 
+def moves(element: Any) -> Program:
+    """Narrow floats: an all_to_all, a neighbour's row and an all_gather. XLA has wider ones."""
+    mesh = line()
+    rows, columns = dtensor.Layout(["d", U], mesh), dtensor.Layout([U, "d"], mesh)
+    whole = dtensor.Layout.replicated(mesh, rank=2)
+
+    def fn(x: Any) -> tuple[Any, ...]:
+        return x, jnp.roll(x, 1, 0), x
+
+    return fn, (shaped(16, 24, dtype=element),), (rows,), (columns, rows, whole)
+
+
 def embedding() -> Program:
     mesh = grid()
     table, ids = dtensor.Layout(["model", U], mesh), dtensor.Layout(["data", U], mesh)
@@ -142,6 +154,8 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "scan with remat": scanned,
     "softmax on the split dimension": softmax,
     "exchange": exchange,
+    "moves of bf16": lambda: moves(jnp.bfloat16),
+    "moves of f8": lambda: moves(jnp.float8_e4m3fn),
     "split vocabulary": embedding,
     "GPT data and tensor parallel": lambda: gpt("megatron"),
     "GPT with FSDP": lambda: gpt("fsdp"),

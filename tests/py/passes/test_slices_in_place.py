@@ -124,6 +124,30 @@ def test_few_rows_by_their_owners_and_most_columns_with_a_halo() -> None:
     assert "halo_exchange" in kinds(compiled)
 
 
+@pytest.mark.parametrize(
+    ("form", "rows", "columns"),
+    [
+        (lambda x: x[-2:, -4:], 2, 4),
+        (lambda x: x[1:9:4, 3:9:2], 2, 3),
+        (lambda x: x[:32, :16] @ x[:32, 16:32].T, 32, 32),
+    ],
+)
+def test_few_of_two_split_dimensions_are_given_of_one_after_another(
+    form: Form, rows: int, columns: int
+) -> None:
+    matrix = np.tile(numbers(), (8, 16))
+    compiled = run(form, GRID, [["x", "y"]], matrix)
+    of_rows = 2 * 1 / 2 * rows * matrix.shape[1] / 4 * 4  # an all_reduce over x
+    assert sent(compiled) <= of_rows + 2 * 3 / 4 * rows * columns * 4  # and one over y
+
+
+def test_stretches_of_two_split_dimensions_move_along_one_after_another() -> None:
+    """Less than what each device lacks of the matrix."""
+    matrix = np.tile(numbers(), (8, 16))
+    compiled = run(lambda x: x[128:, 96:] + x[:384, :288], GRID, [["x", "y"]], matrix)
+    assert sent(compiled) < matrix.nbytes / 4
+
+
 def test_gradients_of_differences_fetch_what_they_read_once() -> None:
     """At the places of what is read most, not where each of them is added."""
 
