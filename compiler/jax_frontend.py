@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -141,8 +142,8 @@ def trace(
 
     Raises:
         CompileError: the function has effects that a program over a mesh cannot have, a
-            `checkify.check` outside of `checkify`, an argument of a symbolic shape, a result in
-            the host's memory, or does something that the target cannot.
+            `checkify.check` outside of `checkify`, an argument of a symbolic shape, or does
+            something that the target cannot.
         LayoutError: a constraint in the function is on another mesh.
     """
     jitted = jax.jit(
@@ -182,7 +183,7 @@ def trace(
         TracedArray.of(leaf, f"result{_key(path)}")
         for path, leaf in jax.tree_util.tree_leaves_with_path(traced.out_info)
     ]
-    _refuse_on_host(results, traced.jaxpr.out_avals)
+    _warn_of_host_results(results, traced.jaxpr.out_avals)
     return TracedProgram(
         bytecode_of(module),
         tuple(infos),
@@ -373,12 +374,14 @@ def _refuse_symbolic(infos: Sequence[TracedArray]) -> None:
                 )
 
 
-def _refuse_on_host(results: Sequence[TracedArray], types: Sequence[Any]) -> None:
+def _warn_of_host_results(results: Sequence[TracedArray], types: Sequence[Any]) -> None:
     for result, type_ in zip(results, types, strict=True):
         if getattr(type_, "memory_space", None) == jax.memory.Space.Host:
-            raise CompileError(
-                f"{result.name} is put into the host's memory, but results of a program lie in the "
-                "memory that devices compute in; put it there after the call, with jax.device_put"
+            warnings.warn(
+                f"{result.name} is put into the host's memory, but results of a program stay in "
+                "the memory that devices compute in; put it there after the call, with "
+                "jax.device_put",
+                stacklevel=2,
             )
 
 

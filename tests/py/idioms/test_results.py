@@ -114,6 +114,14 @@ def test_what_jax_puts_into_the_hosts_memory_is_an_array() -> None:
     assert step(host).layout == x.layout
 
 
+def test_a_result_that_a_program_puts_into_the_hosts_memory_stays_on_the_devices() -> None:
+    there = NamedSharding(jax_mesh(MESH), P("x"), memory_kind="pinned_host")
+    for place in (there, jax.memory.Space.Host):
+        with pytest.warns(UserWarning, match=r"result\['m'\] is put into the host's memory"):
+            found = jit(lambda x, to=place: {"m": jax.device_put(x * 2, to)}, in_layouts=ROWS)(X)
+        np.testing.assert_array_equal(found["m"].to_jax(), X * 2)
+
+
 def test_trees_of_dtensors_in_several_layouts_and_arrays() -> None:
     first = {"a": copy_to_mesh(X, ROWS), "b": copy_to_mesh(V, Layout(["y"], MESH))}
     second = {"a": copy_to_mesh(X, COLUMNS), "b": copy_to_mesh(V, Layout(["x"], MESH))}
