@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, is_read, operation_of
+from dtensor.dialect.mlir import Value, every, ir, is_read, operation_of
 from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
@@ -45,7 +45,15 @@ def replaced_loops(loops: Sequence[ir.Operation], shards: Shards) -> list[ir.Ope
             found.append(each)
             for k, site in each.trips.writes.items():
                 shards.split(loop.results[k], site.dim, each.turns.blocks)
-    return [op for each in found for op in each.replaced()]
+    made: list[ir.Operation] = []
+    while found:
+        each, *found = found
+        within = set(every(each.loop))
+        outside = [other for other in found if other.loop not in within]
+        new = each.replaced()
+        found = outside if new else found
+        made += new
+    return made
 
 
 @dataclass

@@ -289,6 +289,18 @@ def test_a_loop_in_a_loop() -> None:
     run(epochs, LINE, [ROWS, ROWS], factors(64), whole(64))
 
 
+def test_a_loop_in_blocks_in_a_loop_in_blocks() -> None:
+    """The outer one is, and takes the inner one with it."""
+
+    def scales(a: Any) -> Any:
+        def scale(_: None, times: Any) -> Any:
+            return None, lax.scan(lambda c, row: (c * 0.5 + row, c), a[0], a * times)[1]
+
+        return lax.scan(scale, None, jnp.arange(6.0))[1]
+
+    run(scales, GRID, [["y", UNSHARDED]], whole(64), out=["x", "y", UNSHARDED])
+
+
 def turned(a: Any, b: Any) -> Any:
     """A state of four, of each of three rows, by a matrix that only moves and changes signs."""
     w = jnp.asarray(np.eye(4)[[2, 0, 3, 1]] * [1, -1, 1, -1], b.dtype)
