@@ -21,7 +21,7 @@ MODES: Final = (WRAP, REFLECT, SYMMETRIC, EDGE)
 CONVOLUTION: Final = "stablehlo.convolution"
 WINDOWED: Final = (CONVOLUTION, "stablehlo.reduce_window")
 _ANY = "|".join(MODES)
-_WRITTEN = re.compile(rf"({_ANY})(?: of (\d+) and (\d+))?")
+_WRITTEN = re.compile(rf"({_ANY})(?: of (\d+) for (\d+))?")
 _FOLDED = re.compile(rf"({_ANY}) by (\d+) and (\d+)(?: of (\d+))?")
 
 
@@ -29,17 +29,18 @@ _FOLDED = re.compile(rf"({_ANY}) by (\d+) and (\d+)(?: of (\d+))?")
 class Ends:
     """The padding of a dimension holds elements of it; the written form is `wrap`.
 
-    That of a dimension that was made longer, so that mesh axes divide it, is `wrap of 63 and 1`.
+    That of a dimension that was made longer, so that mesh axes divide it, is `wrap of 63 for 61`.
 
     Attributes:
         mode: which elements, as `numpy.pad` names it.
         size: elements of the dimension, where what is behind them may be anything; None for all.
-        behind: how many elements windows read behind those, if there is a size.
+        steps: how many windows read those and what is around them, if there is a size; what the
+            windows behind give may be anything.
     """
 
     mode: str
     size: int | None = None
-    behind: int = 0
+    steps: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> Ends | None:
@@ -47,11 +48,11 @@ class Ends:
         found = _WRITTEN.fullmatch(text)
         if found is None:
             return None
-        mode, size, behind = found.groups()
-        return cls(mode) if size is None else cls(mode, int(size), int(behind))
+        mode, size, steps = found.groups()
+        return cls(mode) if size is None else cls(mode, int(size), int(steps))
 
     def __str__(self) -> str:
-        return self.mode if self.size is None else f"{self.mode} of {self.size} and {self.behind}"
+        return self.mode if self.size is None else f"{self.mode} of {self.size} for {self.steps}"
 
     def most(self, size: int) -> int | None:
         """How many elements `size` of them can give at one end; None for any number."""
@@ -148,17 +149,17 @@ def ends_problems(op: ir.Operation, name: str) -> Iterator[str]:
         yield f"'{name}' is {op.attributes[name]}; give a string for each of {len(dims)} windows"
         return
     pairs = read_padding(op, len(dims))
-    ends, along, given = read_ends(op, len(dims)), dims, ir.RankedTensorType(op.operands[0].type)
-    if name == FOLDS:
-        along, given = outs, ir.RankedTensorType(op.results[0].type)
-        strides = read_steps(op, "window_strides", len(dims))
-    for row, (text, d) in enumerate(zip(texts, along, strict=True)):
-        size, padding = given.shape[d], pairs[row]
+    ends, strides = read_ends(op, len(dims)), read_steps(op, "window_strides", len(dims))
+    given, made = (
+        ir.RankedTensorType(value.type).shape for value in (op.operands[0], op.results[0])
+    )
+    for row, (text, d, out) in enumerate(zip(texts, dims, outs, strict=True)):
+        padding = pairs[row]
         if text and name == FOLDS:
             is_plain = strides[row] == 1 and ends[row] is None and min(padding) >= 0
-            yield from _fold_problems(text, d, size, is_plain)
+            yield from _fold_problems(text, out, made[out], is_plain)
         elif text:
-            yield from _end_problems(text, d, size, gaps[row], padding)
+            yield from _end_problems(text, d, given[d], made[out], gaps[row], padding)
 
 
 def _fold_problems(text: str, dim: int, size: int, is_plain: bool) -> Iterator[str]:
@@ -179,7 +180,7 @@ def _fold_problems(text: str, dim: int, size: int, is_plain: bool) -> Iterator[s
 
 
 def _end_problems(
-    text: str, dim: int, size: int, gap: int, padding: Sequence[int]
+    text: str, dim: int, size: int, steps: int, gap: int, padding: Sequence[int]
 ) -> Iterator[str]:
     ends = Ends.parse(text)
     if ends is None:
@@ -187,9 +188,10 @@ def _end_problems(
         return
     if gap > 1 and ends.mode != WRAP:
         yield f"dimension {dim} has gaps between its elements; only '{WRAP}' pads such a one"
-    if ends.size is not None:
-        if not 0 < ends.size <= size:
-            yield f"{ends.size} of {size} elements of dimension {dim}; name some of them"
+    if ends.size is not None and ends.steps is not None:
+        for count, all_, what in ((ends.size, size, "elements"), (ends.steps, steps, "windows")):
+            if not 0 < count <= all_:
+                yield f"{count} of {all_} {what} of dimension {dim}; name some of them"
         return
     most = ends.most(size)
     if min(padding) < 0 or (most is not None and max(padding) // gap > most):

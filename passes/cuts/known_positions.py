@@ -39,7 +39,7 @@ from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.runs import Runs, box
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
-from dtensor.passes.ops.indexing import IndexNumbers
+from dtensor.passes.ops.indexing import ANY_INDEX, IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
 
@@ -197,6 +197,8 @@ def _accesses(
     found = known_integers(indices[0])
     if found is None or not found.size:
         return None
+    if found.dtype == np.uint64:  # what no signed integer holds is beyond any dimension
+        found = np.minimum(found, ANY_INDEX)
     is_scalar = indices[1] == found.ndim
     vectors = found[..., None] if is_scalar else np.moveaxis(found, indices[1], -1)
     if vectors[..., [d not in dims for d in named]].any():

@@ -68,7 +68,6 @@ class _Product:
         dims: per dimension of that operand, the dimensions of the gather that it walks.
         fills: masks of the rows that there are: NaN stands for the others. With each come the
             dimensions of the gather that the mask has.
-        other: the other operand.
         batching: pairs of dimensions of the two that the result has.
         summed: pairs of dimensions that it does not have.
     """
@@ -79,7 +78,6 @@ class _Product:
     fills: tuple[Fill, ...] = ()
 
     def __post_init__(self) -> None:
-        self.other: Value = self.op.operands[1 - self.side]
         self.batching: Pairs = [(d, d) for d in range(len(self.dims))]
         self.summed: Pairs = []
         if self.op.name == "stablehlo.dot_general":
@@ -87,6 +85,12 @@ class _Product:
             own, other = sides[self.side], sides[1 - self.side]
             self.batching = list(zip(own[0], other[0], strict=True))
             self.summed = list(zip(own[1], other[1], strict=True))
+
+    @property
+    def other(self) -> Value:
+        """The other operand as it is now: it may be a product that was written anew."""
+        value: Value = self.op.operands[1 - self.side]
+        return value
 
     def is_right(self, shape: Sequence[int], indexed: set[int]) -> bool:
         """Whether the result is no larger than what is gathered, and each shard can compute a part.

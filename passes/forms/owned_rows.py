@@ -265,7 +265,8 @@ class _Region:
             return None
         if not labels_of([walks[0][d] for d, _ in summed]):
             return product_walks(op, walks)
-        if all(sorted(labels_of(each)) == self.labels for each in walks):
+        shared = [walks[0][d] for d, _ in (*batching, *summed)]
+        if sorted(labels_of(shared)) == self.labels:  # else rows of one index meet those of others
             self.joins[op] = walks
         return None
 

@@ -214,7 +214,7 @@ def lengthen_convolution(op: padding.Grown) -> None:
         before = (info.operand_shapes[0][lhs], true[0][k], true[1][d])
         after = (op.operands[0][lhs], now[0][k], now[1][d])
         if before != after:
-            rows[row] = longer_windows.longer_padding(longer[row], after[0], after[2])
+            rows[row] = longer[row].padding(after[0], after[2])
             sizes[row] = before[0], before[2]
         if before[1] != after[1]:
             kernels[row] = before[0], before[2]

@@ -16,6 +16,8 @@ from dtensor.dialect.ends import EDGE, REFLECT, WRAP, Ends
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.exchanges import from_beside, permuted
+from dtensor.passes.ops.reach import Reach
+from dtensor.passes.ops.rule import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Around:
         last: the shard in which the tensor ends.
         kept: how many elements of the tensor that one has.
         behind: how many elements windows read behind those.
+        windowed: the shard that has the last window; only up to the one in which the tensor ends
+            do shards have what is around it.
     """
 
     ends: Ends
@@ -37,20 +41,29 @@ class Around:
     last: int
     kept: int
     behind: int
+    windowed: int
 
     @classmethod
-    def of(cls, ends: Ends, size: int, shards: int, low: int, high: int) -> Around:
-        """What shards of `size` elements in all need."""
-        local = size // shards
-        last, kept = end_of(ends.size, size, shards)
-        behind = high if kept == local else min(ends.behind, local + high - kept)
-        return cls(ends, low, high, last, kept, behind)
+    def of(
+        cls, window: Window, size: int, steps: int, shards: int, found: Reach | None = None
+    ) -> Around:
+        """What shards of `size` elements and `steps` windows in all need, which read as `found`."""
+        ends, gap, local = window.ends, window.base_dilation, size // shards
+        assert ends is not None, "zeros or init values"
+        low, high = max(0, window.low // gap), max(0, window.high // gap)
+        if found is not None:
+            low, high = found.low, found.high
+        (last, kept), behind = end_of(ends.size, size, shards), high
+        if ends.size is not None and ends.steps is not None and kept < local:
+            _, more = window.padding(ends.size, ends.steps)
+            behind = min(max(0, more // gap), local + high - kept)
+        return cls(ends, low, high, last, kept, behind, end_of(ends.steps, steps, shards)[0])
 
     @property
     def fits(self) -> bool:
-        """Whether the shard in which the tensor ends has the elements that others need of it."""
+        """Whether shards have all that is read around the tensor, from those beside them."""
         need = max(self.low, self.high, self.behind)
-        return need <= self.kept - (self.ends.mode == REFLECT)
+        return self.windowed <= self.last and need <= self.kept - (self.ends.mode == REFLECT)
 
     @property
     def fetched(self) -> int:

@@ -23,7 +23,7 @@ from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.folds import fold_bytes, fold_fits, folded_results
 from dtensor.passes.ops.opdef import Algorithm, Placed, Traffic
 from dtensor.passes.ops.reach import Reach, reach
-from dtensor.passes.ops.rule import Window, WindowDim, element_bytes
+from dtensor.passes.ops.rule import WindowDim, element_bytes
 
 Find = Callable[[Placed], list[WindowDim]]
 
@@ -78,25 +78,9 @@ def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
     # From all others it is a gather, which an axis may do that moves elsewhere at less cost.
     hops = max(1, split // 2) if dim.window.is_bare else 1
     found = reach(*_sizes(placed, dim), dim.window, split, hops, dim.may_spare)
-    if found is None or (dim.window.ends is not None and not _meets_ends(placed, dim, found)):
+    if found is None or (dim.window.ends is not None and not _around(placed, dim, found).fits):
         return None
     return found if fold_fits(dim.window.folds, _sizes(placed, dim)[1], split) else None
-
-
-def _meets_ends(placed: Placed, dim: WindowDim, found: Reach) -> bool:
-    """Whether the shard in which a dimension ends has the last window, or one before it has.
-
-    Only up to that one do shards have what is around the dimension.
-    """
-    around, window = _around(placed, dim, found), dim.window
-    true = around.ends.size
-    if not around.fits or true is None:
-        return around.fits
-    _, steps = _sizes(placed, dim)
-    # Where the last window begins, counted from the first.
-    last = (true + around.ends.behind) * window.base_dilation + window.low - window.reach
-    local = steps // placed.operands[0].dims[dim.operand].split
-    return last // window.stride < (around.last + 1) * local
 
 
 def _reached(placed: Placed, dim: WindowDim) -> Reach:
@@ -107,18 +91,8 @@ def _reached(placed: Placed, dim: WindowDim) -> Reach:
 
 def _around(placed: Placed, dim: WindowDim, found: Reach | None) -> Around:
     """What stands around a dimension, with what a shard reads of it; None if it is whole."""
-    window, layout = dim.window, placed.operands[0]
-    assert window.ends is not None, "zeros or init values"
-    low, high = max(0, window.low // window.base_dilation), _behind(window)
-    if found is not None:
-        low, high = found.low, found.high
-    size, split = placed.op.operand_shapes[0][dim.operand], layout.dims[dim.operand].split
-    return Around.of(window.ends, size, split, low, high)
-
-
-def _behind(window: Window) -> int:
-    """Elements in the padding behind a dimension."""
-    return max(0, window.high // window.base_dilation)
+    split = placed.operands[0].dims[dim.operand].split
+    return Around.of(dim.window, *_sizes(placed, dim), split, found)
 
 
 def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) -> Iterator[Traffic]:

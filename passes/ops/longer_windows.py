@@ -52,12 +52,6 @@ def is_one_to_one(window: Window) -> bool:
     return is_step and window.is_bare and not (window.low or window.high)
 
 
-def longer_padding(window: Window, size: int, steps: int) -> tuple[int, int]:
-    """The padding with which windows over `size` elements are `steps`."""
-    places = (size - 1) * window.base_dilation + 1 if size else 0
-    return window.low, (steps - 1) * window.stride + window.reach - window.low - places
-
-
 def set_padding(op: Grown, windows: Sequence[Window], rows: Mapping[int, tuple[int, int]]) -> None:
     """Write the padding of all windows, some of them anew."""
     if not rows:
@@ -77,8 +71,7 @@ def set_ends(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[int
     for i, (size, steps) in sizes.items():
         window = windows[i]
         if window.ends is not None:
-            behind = max(0, longer_padding(window, size, steps)[1] // window.base_dilation)
-            ends[i] = replace(window.ends, size=size, behind=behind)
+            ends[i] = replace(window.ends, size=size, steps=steps)
         if window.folds is not None:
             folds[i] = replace(window.folds, size=steps)
     write_ends(op.operation, ends)

@@ -80,6 +80,11 @@ class Window:
         """
         return self.ends is None and self.folds is None
 
+    def padding(self, elements: int, steps: int) -> tuple[int, int]:
+        """The padding with which so many windows walk over a dimension of so many elements."""
+        places = (elements - 1) * self.base_dilation + 1 if elements else 0
+        return self.low, (steps - 1) * self.stride + self.reach - self.low - places
+
     def tiles(self, elements: int) -> bool:
         """Whether the windows over a dimension of so many elements are its blocks, in order."""
         return (

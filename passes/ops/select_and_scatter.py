@@ -28,7 +28,7 @@ from dtensor.passes.ops.attributes import direction_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.halo import exchange
-from dtensor.passes.ops.longer_windows import is_one_to_one, longer_padding, reads_end, set_padding
+from dtensor.passes.ops.longer_windows import is_one_to_one, reads_end, set_padding
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reach import Reach, reach
 from dtensor.passes.ops.reduction import Reduction
@@ -304,7 +304,7 @@ def lengthen_windows(op: padding.Grown) -> None:
     """As many windows as the source has elements."""
     windows = windows_of(op.info)
     rows = {
-        d: longer_padding(window, op.operands[0][d], op.operands[1][d])
+        d: window.padding(op.operands[0][d], op.operands[1][d])
         for d, window in enumerate(windows)
         if (op.grows(0, d) or op.grows(1, d)) and not is_one_to_one(window)
     }

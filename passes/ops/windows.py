@@ -237,7 +237,7 @@ def lengthen_windows(op: padding.Grown) -> None:
             sizes[d] = size
             rows[d] = (size - 1, 0) if window.low else (0, size - 1)
         else:
-            rows[d] = longer_windows.longer_padding(window, size, steps)
+            rows[d] = window.padding(size, steps)
     op.set_integers("window_dimensions", sizes)
     longer_windows.set_padding(op, windows, rows)
     longer_windows.set_ends(

@@ -50,7 +50,7 @@ func.func @gaps(%a: tensor<3x6x4xf32>, %k: tensor<3x4x5xf32>) -> tensor<3x12x5xf
 
 func.func @end(%a: tensor<3x6x4xf32>, %k: tensor<3x4x5xf32>) -> tensor<3x6x5xf32> {
   // expected-error @below {{7 of 6 elements of dimension 1; name some of them}}
-  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.ends = ["wrap of 7 and 1"]} : (tensor<3x6x4xf32>, tensor<3x4x5xf32>) -> tensor<3x6x5xf32>
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.ends = ["wrap of 7 for 6"]} : (tensor<3x6x4xf32>, tensor<3x4x5xf32>) -> tensor<3x6x5xf32>
   return %0 : tensor<3x6x5xf32>
 }
 
@@ -99,5 +99,13 @@ func.func @more_than_results(%a: tensor<3x6x4xf32>, %k: tensor<3x4x5xf32>) -> te
 func.func @end_of_results(%a: tensor<3x6x4xf32>, %k: tensor<3x4x5xf32>) -> tensor<3x6x5xf32> {
   // expected-error @below {{7 of 6 results along dimension 1; name some of them}}
   %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.folds = ["reflect by 1 and 1 of 7"]} : (tensor<3x6x4xf32>, tensor<3x4x5xf32>) -> tensor<3x6x5xf32>
+  return %0 : tensor<3x6x5xf32>
+}
+
+// -----
+
+func.func @end_of_windows(%a: tensor<3x6x4xf32>, %k: tensor<3x4x5xf32>) -> tensor<3x6x5xf32> {
+  // expected-error @below {{7 of 6 windows of dimension 1; name some of them}}
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.ends = ["wrap of 5 for 7"]} : (tensor<3x6x4xf32>, tensor<3x4x5xf32>) -> tensor<3x6x5xf32>
   return %0 : tensor<3x6x5xf32>
 }

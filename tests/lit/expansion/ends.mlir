@@ -47,7 +47,7 @@ func.func @main(%a: tensor<3x8x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [
   // CHECK: %[[ENDED:.*]] = stablehlo.concatenate %[[LOW]], %{{.*}}, %{{.*}}, %{{.*}}, dim = 1 : (tensor<3x1x4xf32>, tensor<3x1x4xf32>, tensor<3x1x4xf32>, tensor<3x1x4xf32>) -> tensor<3x4x4xf32>
   // CHECK: %[[ALL:.*]] = stablehlo.select %{{.*}}, %[[ENDED]], %[[WHOLE]]
   // CHECK: stablehlo.convolution(%[[ALL]], %arg1)
-  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.ends = ["wrap of 7 and 1"], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}, {}]>]} : (tensor<3x8x4xf32>, tensor<3x4x5xf32>) -> tensor<3x8x5xf32>
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.ends = ["wrap of 7 for 7"], dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}, {}]>]} : (tensor<3x8x4xf32>, tensor<3x4x5xf32>) -> tensor<3x8x5xf32>
   return %0 : tensor<3x8x5xf32>
 }
 

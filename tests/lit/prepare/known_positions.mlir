@@ -89,3 +89,14 @@ func.func @main(%a: tensor<6x5xf32>, %u: tensor<2x4x5xf32>)
   %2 = "stablehlo.gather"(%a, %uneven) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 5>}> : (tensor<6x5xf32>, tensor<2x4x1xi32>) -> tensor<2x4x5xf32>
   return %0, %1, %2 : tensor<2x4x5xf32>, tensor<6x5xf32>, tensor<2x4x5xf32>
 }
+
+// -----
+
+// A position beyond the end is the last one, also where no signed integer holds it.
+// CHECK-LABEL: func.func @main
+// CHECK:         stablehlo.slice %arg0 [2:3, 0:5]
+func.func @main(%a: tensor<3x5xf32>) -> tensor<1x5xf32> {
+  %at = stablehlo.constant dense<18446744073709551615> : tensor<1x1xui64>
+  %0 = "stablehlo.gather"(%a, %at) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 5>}> : (tensor<3x5xf32>, tensor<1x1xui64>) -> tensor<1x5xf32>
+  return %0 : tensor<1x5xf32>
+}

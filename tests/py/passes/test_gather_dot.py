@@ -159,3 +159,12 @@ def test_rows_that_are_not_there_are_nan() -> None:
             function, LINE, [split, WHOLE, WHOLE], table, ids, other, out=[UNSHARDED] * 2
         )
         assert sent(compiled) == 2 * 7 / 8 * size * 4
+
+
+def test_a_product_of_rows_with_a_product_of_the_same_rows() -> None:
+    def again(table: Any, ids: Any, others: Any) -> Any:
+        rows = jnp.take(table, ids, axis=0, mode="clip")
+        return jnp.einsum("bst,blt->bsl", jnp.einsum("bls,blt->bst", rows, others), rows)
+
+    table, ids, others = numbers((40, 3)), picks((2, 5), 40), numbers((2, 5, 3))
+    run(again, LINE, [["x", UNSHARDED], WHOLE, WHOLE], table, ids, others)

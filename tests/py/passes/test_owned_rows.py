@@ -145,3 +145,14 @@ def test_indices_of_any_type_pick_rows(dtype: Any) -> None:
     with jax.enable_x64(True):
         ids = indices(40, 30 if dtype is np.int64 else 0).astype(dtype)
         run(largest, LINE, [split("x", 2), None], normal(40, 12), ids)
+
+
+@pytest.mark.parametrize("equation", ["skd,tkd->st", "skd,tke->stde", "skd,skd->s", "skd,ske->de"])
+def test_products_of_the_rows_of_one_index_with_those_of_others(equation: str) -> None:
+    """Where they are of two shards, none has both."""
+
+    def form(keys: Any, values: Any, ids: Any) -> Any:
+        return jnp.einsum(equation, keys[ids], values[ids])
+
+    keys, values = np.round(2 * normal(40, 12)), np.round(2 * normal(40, 12)[::-1])
+    run(form, LINE, [split("x", 2), split("x", 2), None], keys, values, indices(40, 3))
