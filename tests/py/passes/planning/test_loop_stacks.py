@@ -16,6 +16,7 @@ STEPS, STATE = 512, 4
 
 def loss(weights: Any, rows: Any) -> Any:
     def step(state: Any, row: Any) -> Any:
+        row = jnp.convolve(row, jnp.ones(3), mode="same")  # not known for blocks of trips
         state = jnp.tanh(weights @ state + row)
         return state, state
 

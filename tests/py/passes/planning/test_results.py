@@ -30,13 +30,16 @@ def test_where_given_layouts_disagree_a_small_array_moves_and_not_the_result() -
     np.testing.assert_allclose(found.to_jax(), rotated(x, positions), atol=2e-6)
 
 
+WIDE = 1 << 15  # columns of so much work in each trip that they are divided, and not the trips
+
+
 def test_what_a_loop_along_a_split_dimension_makes_comes_out_split() -> None:
     """Nothing given leads to the result; to have it whole, all devices would do all the work."""
 
     def states(x: Any) -> Any:
         return jax.lax.scan(lambda c, row: (jnp.tanh(c * row + 1),) * 2, x[0], x)[1]
 
-    x = np.random.default_rng(0).normal(size=(32, 24)).astype(np.float32)
+    x = np.random.default_rng(0).normal(size=(32, WIDE)).astype(np.float32)
     lowered = dtensor.jit(states, in_layouts=Layout(["x", None], MESH)).lower(x)
     assert lowered.wire_bytes < x.nbytes / 4
     found = lowered.compile()(x)
@@ -49,8 +52,8 @@ def test_a_loop_along_a_split_dimension_leaves_other_results_where_given_layouts
         last, states = jax.lax.scan(lambda c, row: (jnp.tanh(c * row + 1),) * 2, x[0], x)
         return states, y + last
 
-    x = np.random.default_rng(0).normal(size=(32, 24)).astype(np.float32)
-    y = np.random.default_rng(1).normal(size=(16, 24)).astype(np.float32)
+    x = np.random.default_rng(0).normal(size=(32, WIDE)).astype(np.float32)
+    y = np.random.default_rng(1).normal(size=(16, WIDE)).astype(np.float32)
     rows = Layout(["x", None], MESH)
     found = dtensor.jit(step, in_layouts=(rows, rows))(x, y)
     assert found[1].layout == rows
