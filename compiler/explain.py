@@ -51,11 +51,10 @@ def explain(
             on a line.
 
     Raises:
-        CompileError: nothing has this name, or several things do.
+        CompileError: nothing has this name, several things do, or `top` is given beside `what`.
     """
-    if top is not None and (not isinstance(top, int) or top < 1):
-        raise CompileError(f"top is {top!r}; give the number of groups to show, at least 1")
-    if what is None and top is not None:
+    if top is not None:
+        _check_top(top, what)
         return "\n".join(_largest(result, top))
     if not (what is None or isinstance(what, str)):
         raise CompileError(f"what is {what!r}; give the name of an argument or a result, as a text")
@@ -77,6 +76,15 @@ def explain(
             hint = f"; names are {_some(names)}"
         raise CompileError(f"nothing is called '{what}'{hint}")
     raise CompileError(f"'{what}' is part of several names: {_some(matches)}; give one whole")
+
+
+def _check_top(top: object, what: str | None) -> None:
+    if not isinstance(top, int) or top < 1:
+        raise CompileError(f"top is {top!r}; give the number of groups to show, at least 1")
+    if what is not None:
+        raise CompileError(
+            f"top={top} counts collectives of the whole program, and what is {what!r}; give one"
+        )
 
 
 def _entries(

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-OFF = "DTENSOR_PROGRESS"  # set to 0, nothing is said
+from dtensor.runtime.clients.environment import PROGRESS
+
 TERMINAL_PAUSE = 1.0  # seconds; there, a line is rewritten each time
 LOG_PAUSE = 10.0  # seconds; a log gets a line after so many, and after twice as many each time
 
@@ -28,7 +29,7 @@ def progress(
         pause: seconds before the first word; None chooses by whether the stream is a terminal.
     """
     out = sys.stderr if stream is None else stream
-    if out is None or os.environ.get(OFF) == "0":
+    if out is None or os.environ.get(PROGRESS) == "0":
         yield
         return
     terminal = _is_terminal(out)

@@ -64,6 +64,7 @@ def initialize_accelerator_system(
     count = _checked_count(num_logical_cpu_devices)
     several = environment.num_clients() > 1
     environment.refuse_executor()
+    environment.refuse_misspelt()
     for question in (environment.client_id, environment.client_timeout, *_SETTINGS.values()):
         question()  # a malformed variable is an error also where it is not needed
     if several and not enable_coordination_service:

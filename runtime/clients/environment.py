@@ -13,6 +13,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from numbers import Integral
 
@@ -26,6 +27,13 @@ NUM_CLIENTS = "DTENSOR_NUM_CLIENTS"
 ENABLE_HEARTBEAT = "DTENSOR_ENABLE_HEARTBEAT"
 CLIENT_TIMEOUT = "DTENSOR_CLIENT_TIMEOUT_SECONDS"
 PARALLEL_EXECUTOR = "DTENSOR_USE_PARALLEL_EXECUTOR"
+
+PROGRESS = "DTENSOR_PROGRESS"  # 0: nothing is said of what takes long
+_NAMES = (
+    *(JOBS, CLIENT_ID, JOB_NAME, NUM_CLIENTS, ENABLE_HEARTBEAT),
+    *(CLIENT_TIMEOUT, PARALLEL_EXECUTOR, PROGRESS),
+)
+_NEAR = 0.85  # how alike names are that are taken for one; TensorFlow has others of this prefix
 
 PEER_LOST = 75  # exit status of a client that ends because another one is lost; "try again"
 
@@ -243,6 +251,21 @@ def client_timeout() -> float:
     if not 0 < seconds <= 1e6:
         raise _bad(CLIENT_TIMEOUT, text, "it must be a number of seconds above 0, up to 1000000")
     return seconds
+
+
+def refuse_misspelt() -> None:
+    """Refuse a variable whose name is nearly one of dtensor's: it would be ignored.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    for name in os.environ:
+        if name.startswith("DTENSOR_") and name not in _NAMES:
+            near = get_close_matches(name, _NAMES, n=1, cutoff=_NEAR)
+            if near:
+                raise ConfigError(
+                    f"{name} is no variable of dtensor's; did you mean {near[0]}? Unset it if not"
+                )
 
 
 def refuse_executor() -> None:

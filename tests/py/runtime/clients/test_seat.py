@@ -131,3 +131,19 @@ def test_a_cluster_that_cannot_be_asked_is_a_warning(monkeypatch: pytest.MonkeyP
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert environment.num_clients() == 1  # it was said
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("DTENSOR_JOB", "JOBS"), ("DTENSOR_CLIENTID", "CLIENT_ID"), ("DTENSOR_NUM_CLIENT", "")],
+)
+def test_a_name_that_is_nearly_a_variable_is_refused(
+    name: str, meant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DTENSOR_ENABLE_CHECKPOINT_V2", "1")  # TensorFlow's
+    monkeypatch.setenv("DTENSOR_PROGRESS", "0")
+    environment.refuse_misspelt()
+    monkeypatch.setenv(name, "1")
+    meant = meant or "NUM_CLIENTS"
+    with pytest.raises(ConfigError, match=f"{name} is no variable .* mean DTENSOR_{meant}. Unset"):
+        environment.refuse_misspelt()
