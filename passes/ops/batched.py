@@ -20,9 +20,10 @@ from dtensor.passes.ops.attributes import (
     spread_dims,
 )
 from dtensor.passes.ops.custom_calls import widened_call
+from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
-from dtensor.passes.program import BRANCHES, WHILE, captured, read_by, trip_count
+from dtensor.passes.program import BRANCHES, WHILE, captured, read_by, trip_count, walk
 
 
 @dataclass
@@ -131,11 +132,11 @@ class Batched:
         if index not in self.many:
             return self._branches_alike(op)
         given = list[list[Value]]()
+        # A loop might not end in a block that does not take the branch.
+        if any(name == WHILE and trip_count(inner) is None for inner, name, _ in walk(op)):
+            return False
         for region in op.regions:
             *ops, last = [view.operation for view in region.blocks[0].operations]
-            # A loop might not end in a block that does not take the branch.
-            if any(each.name == WHILE and trip_count(each) is None for each in ops):
-                return False
             if not all([self.write(each) for each in ops]):
                 return False
             given.append([self.all(value) for value in last.operands])
@@ -323,6 +324,8 @@ def _updated_apart(to: Batched, value: Value, new: Value, starts: Sequence[Value
     make, rows = to.make, list[Value]()
     for start, size, count in zip(starts, make.shape_of(value), make.shape_of(new), strict=True):
         place = to.all(start)
+        if element_kind(make.element_of(place))[1] < 32:  # it may not hold the last place
+            place = make.convert(place, "i32")
         bounds = make.constant_like(0, place), make.constant_like(size - count, place)
         place = make.binary("minimum", make.binary("maximum", place, bounds[0]), bounds[1])
         rows.append(make.reshape(place, (to.count, 1)))

@@ -139,7 +139,7 @@ class Grown:
         )
 
     def set_beyond(self, k: int, dim: int, index: int) -> None:
-        """Let indices in operand `k` beyond the true end of a dimension be one below zero."""
+        """Let indices in operand `k` beyond the true end of a dimension be `index`."""
         if not self.has_end:
             return
         builder, value = Builder(self.operation, self.made), self.operation.operands[k]

@@ -178,3 +178,35 @@ def test_blocks_that_might_not_end_are_not_run_ahead() -> None:
         return lax.scan(step, jnp.zeros(6), x)
 
     assert not one_by_one(run(program, LINE, [ROWS], normal(64), error=1e-5))
+
+
+def test_a_loop_deep_in_a_branch_that_is_not_taken_is_not_run_ahead() -> None:
+    """It may never end: no shard may run it for a block that does not take the branch."""
+
+    def program(x: Any, n: Any) -> Any:
+        def halved(h: Any) -> Any:
+            return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] / 2), (0, h))[1]
+
+        def step(h: Any, z: Any) -> Any:
+            nested = lambda h: lax.fori_loop(0, 2, lambda _, h: halved(h), h)  # noqa: E731
+            h = lax.cond(jnp.max(h) > 1, nested, lambda h: jnp.tanh(jnp.cumsum(h)) + z, h)
+            return h, h
+
+        return lax.scan(step, jnp.zeros(6), x)
+
+    assert not one_by_one(run(program, LINE, [ROWS, None], normal(192), 3, error=1e-5))
+
+
+def test_places_of_a_narrow_type() -> None:
+    """Some of them beyond both ends."""
+
+    def step(carry: Any, z: Any) -> Any:
+        place, tape = carry
+        new = jnp.tanh(jnp.cumsum(z)[-1:]) + lax.dynamic_slice(tape, (place,), (1,))
+        tape = lax.dynamic_update_slice(tape, new, (place,))
+        return (place * jnp.int8(3) + (z[0] > 0).astype(jnp.int8), tape), place
+
+    def program(x: Any) -> Any:
+        return lax.scan(step, (jnp.int8(1), jnp.zeros(50)), x)
+
+    run(program, LINE, [ROWS], normal(800), error=1e-5, absolute=1e-5)
