@@ -39,7 +39,7 @@ class Windows:
         ins, outs, gaps_name, _ = walked(op)
         info = OpInfo.of(op)
         assert info is not None, "a window op of no tensors"
-        return cls(op, ins, outs, windows_of(info), gaps_name)
+        return cls(op, ins, outs, list(windows_of(info)), gaps_name)
 
     @property
     def walks_over_one(self) -> bool:

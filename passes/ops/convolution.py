@@ -26,8 +26,8 @@ from dtensor.passes.ops.halo import (
 from dtensor.passes.ops.kernel_ends import ended_results, say_steps
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, WindowDim
-from dtensor.passes.ops.windows import OVERLAP, share_windows, windows_of
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, WindowDim, read_once
+from dtensor.passes.ops.windows import OVERLAP, share_windows, windows_of, windows_over
 from dtensor.passes.ops.xla_convolutions import REVERSED, settle
 
 
@@ -125,7 +125,11 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
 
 
 def _overlapping(placed: Placed) -> list[WindowDim]:
-    op = placed.op
+    return _overlapping_of(placed.op)
+
+
+@read_once
+def _overlapping_of(op: OpInfo) -> list[WindowDim]:
     numbers = convolution_numbers(op.operation)
     shape = op.operand_shapes[0]
     return [dim for dim in _windows(op, numbers) if not dim.window.tiles(shape[dim.operand])]
@@ -208,7 +212,7 @@ def lengthen_convolution(op: padding.Grown) -> None:
     places = list(
         zip(numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions, strict=True)
     )
-    windows, longer = windows_of(info), windows_of(info, op.operands[1])
+    windows, longer = windows_of(info), windows_over(info, op.operands[1])
     rows, sizes, kernels = {}, {}, {}
     for row, ((k, d), lhs) in enumerate(zip(places, numbers.input_spatial_dimensions, strict=True)):
         before = (info.operand_shapes[0][lhs], true[0][k], true[1][d])

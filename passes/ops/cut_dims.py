@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import pad_numbers, slice_numbers
 from dtensor.passes.ops.halo import fetch
 from dtensor.passes.ops.opdef import Placed, placed_of
 from dtensor.passes.ops.padding import PART
-from dtensor.passes.ops.rule import OpInfo, Window, WindowDim
+from dtensor.passes.ops.rule import OpInfo, Window, WindowDim, read_once
 
 MOST_BLOCKS = 16  # of a dimension that a slice may cut: it is no fused matrix that has more
 
@@ -42,7 +43,7 @@ class Blocks:
         return self.first // shards + self.phase
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cut:
     """What a slice or a pad does along one dimension.
 
@@ -60,7 +61,7 @@ class Cut:
     step: int
     is_pad: bool
 
-    @property
+    @cached_property
     def blocks(self) -> Blocks | None:
         """The blocks that both sides fall into; None if none fit."""
         longer, start, shorter = self.before, -self.low, self.after
@@ -74,14 +75,14 @@ class Cut:
         block = math.gcd(start - phase, shorter * self.step, longer)
         return Blocks(block, self.step, start - phase, phase)
 
-    @property
+    @cached_property
     def window(self) -> Window | None:
         """The window that walks over a dimension that little is cut off or added to."""
         high = self.after - self.before - self.low
         is_little = 0 < PART * max(abs(self.low), abs(high)) <= self.before
         return Window(1, 1, self.low, high, 1, 1) if is_little and self.step == 1 else None
 
-    @property
+    @cached_property
     def takes_few(self) -> bool:
         """Whether a slice takes so little of a dimension that the shards that own it give it.
 
@@ -92,7 +93,8 @@ class Cut:
         return 0 < 4 * self.after <= self.before and are_many
 
 
-def cuts_of(op: OpInfo) -> list[Cut]:
+@read_once
+def cuts_of(op: OpInfo) -> tuple[Cut, ...]:
     """What a slice or a pad does along each dimension."""
     is_pad = op.name == "stablehlo.pad"
     if is_pad:
@@ -102,7 +104,7 @@ def cuts_of(op: OpInfo) -> list[Cut]:
         starts, _, steps = slice_numbers(op.operation)
         lows = [-start for start in starts]
     rows = zip(op.operand_shapes[0], op.result_shapes[0], lows, steps, strict=True)
-    return [Cut(*row, is_pad) for row in rows]
+    return tuple([Cut(*row, is_pad) for row in rows])
 
 
 def sliding(placed: Placed) -> list[WindowDim]:

@@ -22,7 +22,7 @@ from dtensor.passes.ops.rounds import (
     rounds_of_cut,
     rounds_of_join,
 )
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, read_once
 from dtensor.passes.ops.shape import pass_all
 
 
@@ -57,6 +57,7 @@ def cut_exchange_rule(op: OpInfo, dim: int) -> OpRule | None:
     return builder.build()
 
 
+@read_once
 def cut_dim(op: OpInfo) -> int | None:
     """The one dimension that a slice cuts, of which it keeps one stretch; None of any other."""
     cuts = [(d, cut) for d, cut in enumerate(cuts_of(op)) if cut.before != cut.after]

@@ -223,11 +223,14 @@ def algorithm_of(
         price: seconds of what is sent. The first algorithm that applies is taken; if it
             communicates, the cheapest of those that apply and do.
     """
-    found = [algorithm for algorithm in definition.algorithms if algorithm.applies(placed)]
-    if price is None or len(found) < 2 or found[0].comm_bytes is sends_nothing:
-        return found[0] if found else None
-    found = [algorithm for algorithm in found if algorithm.comm_bytes is not sends_nothing]
-    return min(found, key=lambda algorithm: sum(map(price, algorithm.comm_bytes(placed))))
+    found = (algorithm for algorithm in definition.algorithms if algorithm.applies(placed))
+    first = next(found, None)
+    if price is None or first is None or first.comm_bytes is sends_nothing:
+        return first
+    others = [algorithm for algorithm in found if algorithm.comm_bytes is not sends_nothing]
+    if not others:
+        return first
+    return min((first, *others), key=lambda each: sum(map(price, each.comm_bytes(placed))))
 
 
 def placed_of(local: LocalOp) -> Placed:

@@ -7,15 +7,17 @@ results become partial over the axis. Propagation, choice, cost and most expansi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from dtensor.dialect.ends import Ends, Folds
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.reduction import Reduction, reductions_of
+
+Read = TypeVar("Read")
 
 
 def element_bytes(element: str) -> float:
@@ -279,6 +281,11 @@ class OpInfo:
             tuple(str(t.element_type) for t in results),
         )
 
+    @cached_property
+    def read(self) -> dict[object, Any]:
+        """What was read of the op, by what reads it: see `read_once`."""
+        return {}
+
     def shape(self, slot: int) -> tuple[int, ...]:
         """The shape of operand `slot`, or of result `~slot`."""
         return self.operand_shapes[slot] if slot >= 0 else self.result_shapes[~slot]
@@ -294,6 +301,18 @@ class OpInfo:
     def has(self, name: str) -> bool:
         """Whether the op has the attribute `name`."""
         return name in self.operation.attributes
+
+
+def read_once(reader: Callable[[OpInfo], Read]) -> Callable[[OpInfo], Read]:
+    """The reader, which reads each op once: hundreds of strategies ask for the same."""
+
+    def read(op: OpInfo) -> Read:
+        if reader not in op.read:
+            op.read[reader] = reader(op)
+        found: Read = op.read[reader]
+        return found
+
+    return read
 
 
 def _types(values: Any) -> list[ir.RankedTensorType] | None:

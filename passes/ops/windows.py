@@ -29,7 +29,15 @@ from dtensor.passes.ops.halo import (
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduced_apart import started_apart
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, Window, WindowDim
+from dtensor.passes.ops.rule import (
+    FactorKind,
+    OpInfo,
+    OpRule,
+    RuleBuilder,
+    Window,
+    WindowDim,
+    read_once,
+)
 from dtensor.passes.ops.scans import (
     expand_scan,
     is_associative,
@@ -43,8 +51,14 @@ STARTS = "is padded, and its windows start from a value that may be met once onl
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
 
 
-def windows_of(op: OpInfo, kernel: Sequence[int] | None = None) -> list[Window]:
-    """How windows walk, one for each dimension; of a convolution, over a kernel of this shape."""
+@read_once
+def windows_of(op: OpInfo) -> tuple[Window, ...]:
+    """How windows walk, one for each dimension."""
+    return tuple(windows_over(op, None))
+
+
+def windows_over(op: OpInfo, kernel: Sequence[int] | None) -> list[Window]:
+    """The same; those of a convolution have the size of this kernel, its own if it is None."""
     operation = op.operation
     dims, _, base, dilation = walked(operation)
     count, sizes = len(dims), [1] * len(dims)
@@ -159,10 +173,15 @@ def share_windows(
 
 
 def _overlapping(placed: Placed) -> list[WindowDim]:
+    return _overlapping_of(placed.op)
+
+
+@read_once
+def _overlapping_of(op: OpInfo) -> list[WindowDim]:
     return [
         WindowDim(d, (~0, d), d, window)
-        for d, window in enumerate(windows_of(placed.op))
-        if not window.tiles(placed.op.operand_shapes[0][d])
+        for d, window in enumerate(windows_of(op))
+        if not window.tiles(op.operand_shapes[0][d])
     ]
 
 

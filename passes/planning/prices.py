@@ -8,20 +8,21 @@ paths in it are the price of a relayout. They are searched from the specs that s
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.planning.steps import Mask, Numbers, Seconds, Steps, Ways
-from dtensor.passes.propagation.places import WHOLE
+from dtensor.passes.planning.steps import Numbers, Seconds, Steps, Ways
 from dtensor.passes.relayout.copies import copies_in_order
-from dtensor.passes.sharding.specs import Specs, is_legal
+from dtensor.passes.sharding.specs import Specs
 
 _EXACT = 3  # up to this many copies of one value, every order in which to make them is tried
-_MANY = 500  # specs; to find ways among as many, scipy is worth loading
-_FEW = 4  # of so many sources one is looked at by itself; more are faster all together
+_SCIPY = "scipy.sparse.csgraph"
+_MANY = 10_000_000  # steps from all sources, of one program; for as many it is worth loading
+_ROWS = 4  # sources at a time: their steps stay in the caches of the processor
 
 
 @dataclass(slots=True)
@@ -50,6 +51,7 @@ class Prices:
         self._shapes: list[tuple[int, ...]] = []
         self._bytes: list[float] = []
         self._found: list[_Found] = []
+        self._visited = 0  # steps, from all sources
 
     def class_of(self, shape: tuple[int, ...], itemsize: float) -> int:
         """The number of the values of this shape and element size; they share their prices."""
@@ -86,27 +88,31 @@ class Prices:
         At most the last step of a way makes a partial value; what is partial over the same
         sub-axis before and after stays so all the way, as in the search that realises it.
         """
-        shape = self._shapes[cls]
-        specs, sizes = self.specs.rank(len(shape)), self.specs.sizes
-        steps = self._steps.get(len(shape))
+        steps = self._steps_of(len(self._shapes[cls]))
+        fit = steps.that_fit(self._shapes[cls])
+        fit[sources] = True
+        starts = np.cumsum(fit)[sources] - 1
+        ways = steps.among(fit)
+        seconds = ways.start + ways.rate * self._bytes[cls]
+        self._visited += len(sources) * len(seconds)
+        is_large = self._visited > _MANY or _SCIPY in sys.modules
+        found = (_by_scipy if is_large else _by_rounds)(starts, ways, seconds)
+        on, last = np.split(found, 2, axis=1)
+        partial = steps.partial_over(fit)
+        stays = (partial[starts][:, None] & partial[None]).any(-1)
+        every = np.full((len(sources), len(fit)), math.inf)
+        every[:, fit] = np.where(stays, on, np.minimum(on, last))
+        return every
+
+    def _steps_of(self, rank: int) -> Steps:
+        """The steps among the specs of a rank, all that there are now."""
+        steps = self._steps.get(rank)
         if steps is None:
             names = [axis.name for axis in self.specs.subaxes]
-            steps = self._steps[len(shape)] = Steps(specs, sizes, self.cost, names)
+            steps = Steps(self.specs.rank(rank), self.specs.sizes, self.cost, names)
+            self._steps[rank] = steps
         steps.take_in()
-        legal = np.array([is_legal(places, sizes, shape) for places in specs.places])
-        on, last = steps.on.leading_to(legal), steps.last.leading_to(legal)
-        shortest = _by_scipy if len(specs) > _MANY else _by_rounds
-        found = shortest(sources, on, self._seconds(cls, on))  # to each spec, from each source
-        ended = found.copy()
-        _walk(found, ended, found < math.inf, last, self._seconds(cls, last))
-        partial = np.array(specs.places).reshape(len(specs), len(sizes)) < WHOLE
-        stays = (partial[:, None] & partial[sources][None]).any(-1)
-        return np.where(stays, found, ended).T
-
-    def _seconds(self, cls: int, ways: Ways) -> Seconds:
-        """What steps take."""
-        seconds: Seconds = ways.start + ways.rate * self._bytes[cls]
-        return seconds
+        return steps
 
     def move(self, cls: int, before: int, after: int) -> float:
         """Seconds of one relayout of a value of the class, to another spec."""
@@ -134,47 +140,31 @@ class Prices:
 
 
 def _by_rounds(sources: Numbers, ways: Ways, seconds: Seconds) -> Seconds:
-    """The shortest ways to each spec from each source, a step longer in each round."""
-    found = np.full((len(ways.first) - 1, len(sources)), math.inf)
-    found[sources, np.arange(len(sources))] = 0.0
-    nearer = found < math.inf
-    while nearer.any():
-        before = found.copy()
-        _walk(found, found, nearer, ways, seconds)
-        nearer = found < before
+    """The shortest ways from each source to each spec, a step longer in each round (Bellman)."""
+    count = len(ways.first) - 1
+    found = np.full((len(sources), count), math.inf)
+    found[np.arange(len(sources)), sources] = 0.0
+    if not len(seconds):
+        return found
+    order = np.argsort(ways.to, kind="stable")
+    begin, seconds = np.repeat(np.arange(count), np.diff(ways.first))[order], seconds[order]
+    to, groups = np.unique(ways.to[order], return_index=True)
+    for first in range(0, len(sources), _ROWS):
+        rows = found[first : first + _ROWS]
+        while True:
+            nearest = np.minimum.reduceat(rows[:, begin] + seconds, groups, axis=1)
+            if not (nearest < rows[:, to]).any():
+                break
+            rows[:, to] = np.minimum(rows[:, to], nearest)
     return found
 
 
 def _by_scipy(sources: Numbers, ways: Ways, seconds: Seconds) -> Seconds:
-    """The same by Dijkstra's algorithm: ten times as fast among many, and slow to load."""
+    """The same by Dijkstra's algorithm: several times as fast among many, and slow to load."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
     count = len(ways.first) - 1
     graph = csr_array((seconds, ways.to, ways.first), shape=(count, count))
     found: Seconds = dijkstra(graph, indices=sources)
-    return found.T
-
-
-def _walk(before: Seconds, after: Seconds, which: Mask, ways: Ways, seconds: Seconds) -> None:
-    """Go one step further; `after` is at most as long as it was.
-
-    Args:
-        before: to each spec, from each source.
-        after: likewise.
-        which: the specs from which to go, and for which sources.
-        ways: the steps.
-        seconds: what each takes.
-    """
-    counts = which.sum(1)
-    for spec in np.flatnonzero(counts).tolist():
-        here = slice(ways.first[spec], ways.first[spec + 1])
-        to = ways.to[here]
-        if not len(to):
-            continue
-        if counts[spec] * _FEW < which.shape[1]:
-            sources = np.flatnonzero(which[spec])
-            at = to[:, None], sources
-            after[at] = np.minimum(after[at], before[spec, sources] + seconds[here, None])
-        else:
-            after[to] = np.minimum(after[to], before[spec] + seconds[here, None])
+    return found

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE
 from dtensor.passes.relayout.search import plan
-from dtensor.passes.sharding.specs import Places, RankSpecs
+from dtensor.passes.sharding.specs import Places, RankSpecs, overlaps
 
 LOCAL = 0.1  # of a collective's start is what a local step takes: one more operation to run
 
@@ -65,13 +65,13 @@ class Ways(NamedTuple):
         others = (np.concatenate(pair)[order] for pair in zip(self[1:], more[1:], strict=True))
         return Ways(np.concatenate([[0], np.cumsum(sum(counts))]), *others)
 
-    def leading_to(self, specs: Mask) -> Ways:
-        """Those that lead to one of these specs."""
-        kept = specs[self.to]
-        if kept.all():
-            return self
+    def among(self, specs: Mask) -> Ways:
+        """Those from one of these specs to another, which are numbered anew."""
+        kept = np.repeat(specs, np.diff(self.first)) & specs[self.to]
         before = np.concatenate([[0], np.cumsum(kept)])  # per step, how many are kept before it
-        return Ways(before[self.first], self.to[kept], self.start[kept], self.rate[kept])
+        first = before[self.first[np.append(specs, True)]]
+        number = np.cumsum(specs) - 1
+        return Ways(first, number[self.to[kept]], self.start[kept], self.rate[kept])
 
 
 class Steps:
@@ -95,6 +95,7 @@ class Steps:
         self.last: Ways
         self._cuts: dict[Hashable, int] = {}
         self._cut = np.zeros(0, np.intp)
+        self._clash = np.zeros(0, bool)
         self.take_in()
 
     def take_in(self) -> None:
@@ -111,6 +112,9 @@ class Steps:
         cuts = [(_cuts(places, self.sizes), is_partial) for places, is_partial in come]
         numbers = [self._cuts.setdefault(cut, len(self._cuts)) for cut in cuts]
         self._cut = np.concatenate([self._cut, np.array(numbers, np.intp)])
+        clash = [overlaps(places, self.sizes) for places in specs.places[had:]]
+        self._clash = np.concatenate([self._clash, np.array(clash, bool)])
+        self._among: dict[bytes, Ways] = {}
         self._near: dict[int, Mask] = {}
         rows = [self._from(first, self.count, 0) for first in range(had, self.count, _ROWS)]
         on, last = (Ways.joined(parts) for parts in zip(*rows, strict=True))
@@ -120,6 +124,35 @@ class Steps:
             on = Ways.joined([self.on.with_more(more[0]), on])
             last = Ways.joined([self.last.with_more(more[1]), last])
         self.on, self.last = on, last
+
+    def that_fit(self, shape: Sequence[int]) -> Mask:
+        """The specs that a tensor may have: see `is_legal`."""
+        fit, split = ~self._clash, self._places > WHOLE
+        major, dim = np.divmod(np.where(split, self._places, 0), MAX_RANK)
+        ends = np.where(split, major * np.array(self.sizes, np.int64), 1)
+        for d, size in enumerate(shape):
+            fit &= ((dim != d) | (size % ends == 0)).all(-1)
+        return fit
+
+    def among(self, specs: Mask) -> Ways:
+        """The steps among some specs, which are numbered anew.
+
+        Those in `last` lead to copies of the specs, numbered behind them, where all ways end.
+        """
+        key = specs.tobytes()
+        found = self._among.get(key)
+        if found is None:
+            on, last = self.on.among(specs), self.last.among(specs)
+            count = len(on.first) - 1
+            every = on.with_more(last._replace(to=last.to + count))
+            ends = np.full(count, len(every.to))
+            found = self._among[key] = every._replace(first=np.concatenate([every.first, ends]))
+        return found
+
+    def partial_over(self, specs: Mask) -> Mask:
+        """Per such spec and sub-axis, whether the devices along it hold parts."""
+        found: Mask = self._places[specs] < WHOLE
+        return found
 
     def _axes_where(self, mask: Mask) -> Axes:
         """Per spec the sub-axes for which something holds, as the bits of a number."""

@@ -127,19 +127,26 @@ class Specs:
 
 def is_legal(places: Places, sizes: Sequence[int], shape: Sequence[int]) -> bool:
     """Whether the places fit a tensor: they divide it, and none overlaps another."""
+    for place, size in zip(places, sizes, strict=True):
+        if place > WHOLE:
+            major, dim = divmod(place, MAX_RANK)
+            if shape[dim] % (major * size):
+                return False
+    return not overlaps(places, sizes)
+
+
+def overlaps(places: Places, sizes: Sequence[int]) -> bool:
+    """Whether two sub-axes would split the same part of a dimension."""
     taken: list[tuple[int, int, int]] = []
     for place, size in zip(places, sizes, strict=True):
-        if place <= WHOLE:
-            continue
-        major, dim = divmod(place, MAX_RANK)
-        end = major * size
-        if shape[dim] % end:
-            return False
-        for other, start, stop in taken:
-            if other == dim and start % end and major % stop:
-                return False
-        taken.append((dim, major, end))
-    return True
+        if place > WHOLE:
+            major, dim = divmod(place, MAX_RANK)
+            end = major * size
+            for other, start, stop in taken:
+                if other == dim and start % end and major % stop:
+                    return True
+            taken.append((dim, major, end))
+    return False
 
 
 def is_contiguous(places: Places, sizes: Sequence[int]) -> bool:
