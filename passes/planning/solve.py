@@ -86,11 +86,12 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits) -> bool:
     if has_few and is_small:
         if _search(problem, limits, is_fine=True) and not maker.has_left_out:
             return True
+    begun = list(problem.now)
     apart = axes if len(axes) > 1 else tuple([frozenset([axis]) for axis in sorted(everything)])
     if limits.pairs or (is_small and not has_few):
         apart = tuple([one | other for one, other in combinations(apart, 2)])
     _in_turn(problem, apart, limits)
-    if has_few and is_small:
+    if has_few and is_small and begun != problem.start:
         found, least = list(problem.now), problem.total()
         problem.now[:] = problem.start
         _in_turn(problem, apart, limits)
