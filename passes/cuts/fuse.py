@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.mlir import ir, is_read
+from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cuts.banded_products import write_in_blocks
 from dtensor.passes.cuts.block_rows import cut_rows
@@ -14,18 +14,7 @@ from dtensor.passes.cuts.chains import fuse_chains
 from dtensor.passes.cuts.joined_pads import join_pads
 from dtensor.passes.cuts.known_positions import write_as_cuts
 from dtensor.passes.cuts.merges import keep_apart
-from dtensor.passes.cuts.names import (
-    BROADCAST,
-    CUTS,
-    DOT,
-    INDEXED,
-    REDUCE,
-    RESHAPE,
-    REVERSE,
-    SELECT_AND_SCATTER,
-    TRANSPOSE,
-    WINDOWED,
-)
+from dtensor.passes.cuts.names import CUTS, DOT, INDEXED, RESHAPE
 from dtensor.passes.cuts.overlapped_frames import move_parts
 from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
@@ -38,16 +27,10 @@ from dtensor.passes.cuts.turned_rows import cut_elements
 from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.window_padding import drop_idle, fuse_padding
 from dtensor.passes.functions import main_function
-from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Operations
 
 # Each rewrites what it finds of one pattern.
 Step = Callable[[Rewriting], None]
-
-# What nobody reads any more after a step is erased, if it is of these names or of those that a
-# value is computed of element by element.
-_ERASED = CUTS | WINDOWED | INDEXED
-_ERASED |= {RESHAPE, TRANSPOSE, REVERSE, BROADCAST, REDUCE, DOT, SELECT_AND_SCATTER}
 
 STEPS: tuple[Step, ...] = (
     # Rows need not be put together where what is computed of them needs no merged dimensions.
@@ -122,42 +105,17 @@ class FuseCutsPass(Pass):
 
 def _run_steps(module: ir.Module, ops: Operations, state: PassState) -> None:
     """Rewrite `@main`, whose operations these are, in place."""
-    shards = Shards(main_function(module), state.meshes)
+    main = main_function(module)
+    shards = Shards(main, state.meshes)
     for step in STEPS:
-        while (found := _applied(step, module, Rewriting(ops, shards), state)) is not None:
-            ops, shards = found, Shards(main_function(module), state.meshes)
-            if step is not write_in_blocks:  # which rewrites one product at a time
+        while True:
+            function = Rewriting(main, ops, shards, state.ledger.add_op)
+            step(function)
+            has_changed = function.has_changed
+            function.clean(everywhere=has_changed)
+            if has_changed:
+                state.forget_ir()
+                ops, shards = state.operations(main), Shards(main, state.meshes)
+            if not has_changed or step is not write_in_blocks:  # one product at a time
                 break
     state.graph = shards.graph
-
-
-def _applied(
-    step: Step, module: ir.Module, function: Rewriting, state: PassState
-) -> Operations | None:
-    """The operations after a step, without those that nobody reads; None if it changed nothing."""
-    step(function)
-    if not function.has_changed:
-        _erase_unused(function.made)  # written, and not worth its while
-        return None
-    erased = [name for name in function.ops.names if name in _ERASED or opdef(name).resizes]
-    old = function.ops.named(*erased)
-    is_gone = _erase_unused([*old, *function.made])[len(old) :]
-    for op, gone in zip(function.made, is_gone, strict=True):
-        if not gone:
-            state.ledger.add_op(op)
-    state.forget_ir()
-    return state.operations(main_function(module))
-
-
-def _erase_unused(ops: Sequence[ir.Operation]) -> list[bool]:
-    """Erase the operations that nobody reads, until all are read; which of them are gone."""
-    gone = [False] * len(ops)
-    has_changed = True
-    while has_changed:
-        has_changed = False
-        for i in reversed(range(len(ops))):
-            if gone[i] or any(map(is_read, ops[i].results)):
-                continue
-            ops[i].erase()
-            gone[i] = has_changed = True
-    return gone

@@ -77,6 +77,20 @@ class Shards:
         """A value is split as another one is, if it was made since the function was read."""
         self._made[value, dim] = self._made.get(as_of, as_of)
 
+    def stand(self, value: Value, old: Value) -> None:
+        """A value that was made since stands for another one."""
+        if self.graph is not None and old in self.graph.number:
+            self.graph.number[value] = self.graph.number[old]
+
+    def forget(self, op: ir.Operation) -> None:
+        """An operation is erased: what is created may stand where it stood in memory."""
+        if self.graph is not None:
+            arguments = [
+                value for each in op.regions for block in each for value in block.arguments
+            ]
+            for value in (*op.results, *arguments):
+                self.graph.number.pop(value, None)
+
     def split(self, value: Value, dim: int, shards: int) -> None:
         """A dimension will be split, and so are those that walk together with it."""
         graph, splits = self._known()

@@ -14,12 +14,14 @@ instead, each from what the block before it gives. So they do if trips do anythi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, every, ir, is_read, operation_of
+from dtensor.dialect.mlir import Value, ir, is_read, operation_of
 from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.affine import Affine
 from dtensor.passes.forms.carries import Carries, ways
@@ -34,29 +36,12 @@ from dtensor.passes.ops.loops import counted_loop
 _LEAST = 2  # trips of a block, if it passes anything on
 
 
-def replaced_loops(loops: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
-    """What stands for those loops that are cut into blocks, which are erased.
-
-    Args:
-        loops: the loops, in program order.
-        shards: into how many shards dimensions are known to be split.
-    """
-    found: list[_Chunked] = []
-    for loop in loops:
-        each = _Chunked.of(loop, shards)
-        if each is not None:
-            found.append(each)
-            for k, site in each.trips.writes.items():
-                shards.split(loop.results[k], site.dim, each.turns.blocks)
-    made: list[ir.Operation] = []
-    while found:
-        each, *found = found
-        within = set(every(each.loop))
-        outside = [other for other in found if other.loop not in within]
-        new = each.replaced()
-        found = outside if new else found
-        made += new
-    return made
+def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
+    """Put loops over blocks of its trips in the place of a loop, if they send less."""
+    found = _Chunked.of(loop, function.shards, function.made)
+    if found is not None:
+        with suppress(NotBatched):
+            found.replace(function)
 
 
 @dataclass
@@ -65,7 +50,7 @@ class _Chunked:
 
     carries: Carries
     turns: Turns
-    made: list[ir.Operation] = field(default_factory=list)
+    made: list[ir.Operation]
     own: Values = field(default_factory=dict)  # what comes into the blocks, of Carries.own
     last: Values = field(default_factory=dict)  # and what comes out of the loop
 
@@ -77,12 +62,13 @@ class _Chunked:
         self.given = {k: self.trips.given[k] for k in (*self.carries.mapped, *self.carries.own)}
 
     @staticmethod
-    def of(loop: ir.Operation, shards: Shards) -> _Chunked | None:
+    def of(loop: ir.Operation, shards: Shards, made: list[ir.Operation]) -> _Chunked | None:
         """The loop, if it walks along a split dimension and sends less so; None of any other.
 
         Args:
             loop: the loop.
             shards: into how many shards dimensions are known to be split.
+            made: takes what is created.
         """
         trips = Trips.of(loop)
         if trips is None:
@@ -98,23 +84,21 @@ class _Chunked:
         for carries in ways(trips, (Affine, Clamps, Staged, Serial)) if blocks > 1 else ():
             is_long = trips.count >= (_LEAST if carries.mapped else 1) * blocks
             if is_long and carries.pays(shards, read_bytes, written_bytes, blocks):
-                return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)))
+                return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)), made)
         return None
 
-    def replaced(self) -> list[ir.Operation]:
-        """What stands for the loop, which is erased; nothing where it stays."""
-        loop, make = self.loop, Builder(self.loop, self.made)
-        try:
-            found = self._written(make)
-        except NotBatched:
-            for op in reversed(self.made):
-                if op.block == loop.block:
-                    op.erase()
-            return []
-        for k, value in found.items():
-            loop.results[k].replace_all_uses_with(value)
-        loop.erase()
-        return self.made
+    def replace(self, function: Rewriting) -> None:
+        """Let loops over blocks stand for the loop.
+
+        Raises:
+            NotBatched: they cannot be written.
+        """
+        for k, value in self._written(Builder(self.loop, self.made)).items():
+            if k in self.written:
+                function.shards.split(self.loop.results[k], self.written[k].dim, self.turns.blocks)
+            function.shards.stand(value, self.loop.results[k])
+            function.stand(self.loop.results[k], value)
+        function.drop(self.loop)
 
     def _written(self, make: Builder) -> Values:
         """What stands for the results of the loop that anybody reads."""

@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, ir, made_by, replace_op
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_places import counted_along
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
 
 
-def replaced_counts(op: ir.Operation) -> list[ir.Operation]:
-    """What stands for a gather or a scatter, which is erased; nothing where it stays.
+def replace_counts(op: ir.Operation, function: Rewriting) -> None:
+    """Let a gather or a scatter walk the rows that its index vectors count.
 
     It stays where what it reads of each row is known and the same, for it is slices then.
     """
@@ -29,13 +30,14 @@ def replaced_counts(op: ir.Operation) -> list[ir.Operation]:
     numbers = IndexNumbers.of(op)
     joined = made_by("stablehlo.concatenate", indices)
     if joined is None or len(joined.operands) != len(numbers.named):
-        return []
+        return
     counts = _counts(op, numbers, table, indices)
     if not counts or len(counts) == len(numbers.named) or _are_alike(indices, numbers, counts):
-        return []
-    made: list[ir.Operation] = []
+        return
     rest = [k for k in range(len(numbers.named)) if k not in counts]
-    vectors = Builder(op, made).joined([joined.operands[k] for k in rest], numbers.vector_dim)
+    vectors = Builder(op, function.made).joined(
+        [joined.operands[k] for k in rest], numbers.vector_dim
+    )
     rows = {numbers.named[k]: dim for k, dim in counts.items()}
     walked = sorted([*zip(numbers.walked, numbers.beside, strict=True), *rows.items()])
     new = op.clone(ip=ir.InsertionPoint(op)).operation
@@ -49,8 +51,8 @@ def replaced_counts(op: ir.Operation) -> list[ir.Operation]:
         [numbers.named[k] for k in rest],
         numbers.vector_dim,
     ).write(new)
-    replace_op(op, new.results)
-    return [*made, new]
+    function.made.append(new)
+    function.replace(op, *new.results)
 
 
 def _are_alike(indices: Value, numbers: IndexNumbers, counts: Mapping[int, int]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dtensor.dialect import build
 from dtensor.dialect.callbacks import TARGET, target_of
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.scalars import attributes_of
 from dtensor.passes.ops.attributes import (
     direction_of,
@@ -33,12 +34,12 @@ _OF_ONE = ("output_operand_aliases", "sdy.sharding_rule")  # they speak of its o
 _ELEMENTS = ("f32", "f64", "complex<f32>", "complex<f64>")
 
 
-def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
-    """A `dtensor.qr` in the place of the calls and of the mask of R; nothing if more is read."""
+def replace_qr(factor: ir.Operation, function: Rewriting) -> None:
+    """A `dtensor.qr` in the place of the calls and of the mask of R, if nothing more is read."""
     wanted = _CALLS.get(target_of(factor))
     type_ = ir.RankedTensorType(factor.operands[0].type) if wanted is not None else None
     if type_ is None or not _is_tall(type_):
-        return []
+        return
     *batch, _, columns = type_.shape
     products, triangles = [], []
     for user in users(factor.results[0]):
@@ -47,12 +48,12 @@ def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
         elif _is_top(user, [*batch, columns, columns]):
             triangles += users(user.results[0])
         else:
-            return []
+            return
     others = [user for user in users(factor.results[1]) if user not in products]
     given = [product.results[0].type for product in products]
     says_enough = given == [type_] or (not given and triangles and _LAYOUTS[1] in factor.attributes)
     if others or not says_enough or not all(map(_is_triangle, triangles)):
-        return []
+        return
     call = attributes_of(factor)
     made = build.qr(
         factor.operands[0],
@@ -61,14 +62,12 @@ def replaced_qr(factor: ir.Operation) -> list[ir.Operation]:
         loc=factor.location,
         ip=ir.InsertionPoint(factor),
     )
+    function.made.append(made)
     for product in products:
-        product.results[0].replace_all_uses_with(made.results[0])
-    cuts = {maker_of(triangle.operands[2]) for triangle in triangles}
+        function.replace(product, made.results[0])
     for triangle in triangles:
-        triangle.results[0].replace_all_uses_with(made.results[1])
-    for op in (*triangles, *[cut for cut in cuts if cut is not None], *products, factor):
-        op.erase()
-    return [made]
+        function.replace(triangle, made.results[1])
+    function.drop(factor)
 
 
 def _is_tall(type_: ir.RankedTensorType) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import Value, ir, maker_of, replace_op
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Builder, integers_attr, matrix_attr
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers, splat_number
 from dtensor.passes.ops.comparators import on_tensors
@@ -118,24 +119,22 @@ class FewPlaces:
             return None
         return [_Term(int(index.ravel()[0]), 1, op.operands[2])]
 
-    def write(self, ordered: Value) -> list[ir.Operation]:
-        """What stands for the reads and the writes, which are erased, of the sorted numbers."""
-        made: list[ir.Operation] = []
+    def write(self, ordered: Value, function: Rewriting) -> None:
+        """Let what is computed of the sorted numbers stand for the reads and the writes."""
         for op, rank in self.cuts:
-            make = Builder(op, made)
+            make = Builder(op, function.made)
             hits = self._hits(make, ordered, rank, self._count(op))
             index = make.iota(make.shape_of(hits), self.dim + 1, index_element(self._size))
             found = make.select(hits, index, make.zeros(index.type))
             found = make.reduced(found, self.dim + 1, Reduction.SUM)
             order = [*range(1, self.dim + 1), 0, *range(self.dim + 1, len(self._shape))]
             found = make.convert(make.transpose(found, order), make.element_of(op.results[0]))
-            replace_op(op, [found])
+            function.replace(op, found)
         for op, terms in self.adds:
-            make, total = Builder(op, made), op.operands[0]
+            make, total = Builder(op, function.made), op.operands[0]
             for term in terms:
                 total = make.binary("add", total, self._spread(make, ordered, term))
-            replace_op(op, [total])
-        return made
+            function.replace(op, total)
 
     def _spread(self, make: Builder, ordered: Value, term: _Term) -> Value:
         """What is added at each place for a term."""

@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from dtensor.dialect.diagnostics import LocatedError, error, from_mlir
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.forms.chunked import replaced_loops
-from dtensor.passes.forms.orders import replaced_orders
-from dtensor.passes.forms.owned_rows import replaced_rows
-from dtensor.passes.forms.scans import replaced_scans
-from dtensor.passes.forms.tall_svd import replaced_svds
+from dtensor.passes.forms.scans import replace_scans
 from dtensor.passes.functions import main_function
-from dtensor.passes.ops.opdef import Anew
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import CUSTOM_CALL, WHILE, Operations
+from dtensor.passes.program import CUSTOM_CALL, WHILE
 
 _GATHER = "stablehlo.gather"
 _SORT = "stablehlo.sort"
 _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 
-# Rewrites of all operations of a name together, by which dimensions layouts split.
-_OF_SPLIT = {
-    WHILE: replaced_loops,
-    _GATHER: replaced_rows,
-    _SORT: replaced_orders,
-    CUSTOM_CALL: replaced_svds,
-}
-# Rewrites of one operation after another: the file and the function, read once one is met.
+# Rewrites by which dimensions layouts split, of the first operation first: the file and the
+# function, read once one of this name is met.
+_OF_SPLIT = (
+    (WHILE, "chunked", "replace_loop"),
+    (_GATHER, "owned_rows", "replace_rows"),
+    (_SORT, "orders", "replace_order"),
+    (CUSTOM_CALL, "tall_svd", "replace_svd"),
+)
+# And others, of the last operation first.
 _FORMS = (
-    (_SORT, "ranks", "replaced_sort"),
-    (CUSTOM_CALL, "factors", "replaced_qr"),
-    (_GATHER, "counted_rows", "replaced_counts"),
-    ("stablehlo.scatter", "counted_rows", "replaced_counts"),
-    (_GATHER, "gathered", "replaced_products"),
-    (WHILE, "searches", "replaced_search"),
-    ("stablehlo.reduce_window", "turned_windows", "replaced_windows"),
-    ("stablehlo.convolution", "turned_windows", "replaced_convolution"),
+    (_SORT, "ranks", "replace_sort"),
+    (CUSTOM_CALL, "factors", "replace_qr"),
+    (_GATHER, "counted_rows", "replace_counts"),
+    ("stablehlo.scatter", "counted_rows", "replace_counts"),
+    (_GATHER, "gathered", "replace_products"),
+    (WHILE, "searches", "replace_search"),
+    ("stablehlo.reduce_window", "turned_windows", "replace_windows"),
+    ("stablehlo.convolution", "turned_windows", "replace_convolution"),
 )
 
 
@@ -85,64 +83,47 @@ class FindFormsPass(Pass):
         """Rewrite `@main` in place."""
         main = main_function(module)
 
-        ops = state.operations(main)
-        anew = ops.named(*[name for name in ops.names if opdef(name).anew is not None])
-        for op in anew:
-            write = opdef(op.name).anew
-            assert write is not None
-            _note(_replaced(op, write), state)
-        if anew:
-            state.forget_ir()  # what stands for one may have been there before
-        if _named(_PAD, main, state):
-            _note(_scans(main, state), state)
-        for form, replace in _OF_SPLIT.items():
-            found = _named(form, main, state)
-            if found:
-                _note(replace(found, Shards(main, state.meshes)), state)
-        for form, file, function in _FORMS:
-            found = _named(form, main, state)
-            if found:
-                module_ = importlib.import_module(f"dtensor.passes.forms.{file}")
-                for op in reversed(found):
-                    _note(getattr(module_, function)(op), state)
+        def rewritten(rewrite: Callable[[Rewriting], None], *names: str) -> None:
+            ops = state.operations(main)
+            if not ops.names.isdisjoint(names):
+                function = Rewriting(main, ops, Shards(main, state.meshes), state.ledger.add_op)
+                rewrite(function)
+                function.clean()
+                if function.has_changed:
+                    state.forget_ir()
+
+        named = [name for name in state.operations(main).names if opdef(name).anew is not None]
+        rewritten(partial(_write_anew, named), *named)
+        rewritten(replace_scans, _PAD)
+        for forms in (_OF_SPLIT, _FORMS):
+            for form in forms:
+                rewritten(partial(_replace, *form, forms is _FORMS), form[0])
 
 
-def _note(made: Sequence[ir.Operation], state: PassState) -> None:
-    for op in made:
-        state.ledger.add_op(op)
-    if made:
-        state.forget_ir()
+def _replace(name: str, file: str, rewrite: str, is_reverse: bool, function: Rewriting) -> None:
+    """Rewrite each operation of a name that is of a form."""
+    replace = getattr(importlib.import_module(f"dtensor.passes.forms.{file}"), rewrite)
+    for op in function.each(name, is_reverse=is_reverse):
+        replace(op, function)
 
 
-def _named(form: str, main: ir.Operation, state: PassState) -> list[ir.Operation]:
-    return state.operations(main).named(form)
-
-
-def _scans(main: ir.Operation, state: PassState) -> Sequence[ir.Operation]:
-    def read_anew() -> Operations:
-        state.forget_ir()
-        return state.operations(main)
-
-    return replaced_scans(state.operations(main), read_anew)
-
-
-def _replaced(op: ir.Operation, anew: Anew) -> list[ir.Operation]:
-    """What stands for an operation, which is erased; nothing where it stays.
+def _write_anew(names: Sequence[str], function: Rewriting) -> None:
+    """Write the operations of these names as others.
 
     Raises:
-        LocatedError: it does not give what it says, which MLIR does not check of every operation.
+        LocatedError: one does not give what it says, which MLIR does not check of every operation.
     """
-    made: list[ir.Operation] = []
-    values = anew(op, made)
-    try:
-        for new in made:
-            new.verify()
-    except ir.MLIRError as failure:
-        raise LocatedError.of(from_mlir(failure)) from None
-    if values:
-        for result, value in zip(op.results, values, strict=True):
+    for op in function.each(*names):
+        anew = opdef(op.name).anew
+        assert anew is not None
+        values = anew(op, function.made)
+        try:
+            for new in function.made:
+                new.verify()
+        except ir.MLIRError as failure:
+            raise LocatedError.of(from_mlir(failure)) from None
+        for result, value in zip(op.results, values, strict=False):
             if value.type != result.type:
                 error(op, f"{op.name} gives {value.type}, and not {result.type} as it says")
-            result.replace_all_uses_with(value)
-        op.erase()
-    return made
+        if values:
+            function.replace(op, *values)

@@ -15,6 +15,7 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.walked import Walks, is_marked, labels_of, moved_walks
 from dtensor.passes.ops.attributes import dot_sides, element_of, shape_of, splat_number, spread_dims
 from dtensor.passes.ops.contraction import dot_numbers
@@ -30,32 +31,28 @@ Fill = tuple[Value, tuple[int, ...]]
 _ALGORITHM = "algorithm"  # of a dot_general, which may treat its operands differently
 
 
-def replaced_products(gather: ir.Operation) -> list[ir.Operation]:
-    """What stands for a gather and all that reads it, which are erased; nothing where they stay.
+def replace_products(gather: ir.Operation, function: Rewriting) -> None:
+    """Let products with what is gathered stand for a gather and all that reads it.
 
-    They stay where something else than products reads what is gathered, where the program computes
-    the indices of constants, for it is slices then, and where parts of a sum may be multiplied as
-    they stand.
+    They stay as they are where something else than products reads what is gathered, where the
+    program computes the indices of constants, for it is slices then, and where parts of a sum may
+    be multiplied as they stand.
     """
     (table, indices), shape = gather.operands, shape_of(gather.results[0])
     dims = gather_dims(gather, shape_of(table), len(shape_of(indices)))
     if dims.cut or dims.partly or not dims.picked or 0 in shape:
-        return []
+        return
     reading = _Reading(gather)
     if is_marked(gather) or not reading.follow(gather.results[0], [[r] for r in range(len(shape))]):
-        return []
+        return
     indexed = {r for *_, r in (*dims.batching, *dims.spread)}
     for product in reading.products:
         if product.other in reading.seen or not product.is_right(shape, indexed):
-            return []
+            return
     if known_integers(indices) is not None:
-        return []
-    made: list[ir.Operation] = []
+        return
     for product in reading.products:
-        product.replace(gather, shape, indexed, made)
-    for op in (*reversed(reading.moves), gather):
-        op.erase()
-    return made
+        product.replace(gather, shape, indexed, function)
 
 
 @dataclass
@@ -119,10 +116,10 @@ class _Product:
         gather: ir.Operation,
         shape: Sequence[int],
         indexed: set[int],
-        made: list[ir.Operation],
+        function: Rewriting,
     ) -> None:
-        """Write the gather and the product as one, and put what is created into a list."""
-        make, old = Builder(self.op, made), self.op.results[0]
+        """Write the gather and the product as one."""
+        make, old = Builder(self.op, function.made), self.op.results[0]
         place, split = self._other_split(shape)
         batching, summed = (
             [(r, place[d] + n) for k, d in pairs for n, r in enumerate(self.dims[k])]
@@ -148,15 +145,14 @@ class _Product:
             loc=self.op.location,
             ip=ir.InsertionPoint(self.op),
         )
-        made.append(fused)
+        function.made.append(fused)
         wanted = self._result_labels(place)
         labels = [label for label in labels if label in wanted]  # the others are of one element
         result = make.reshape(fused.results[0], [sizes[label] for label in labels])
         result = make.transpose(result, [labels.index(label) for label in wanted])
         if not sums:
             result = self._filled(make, result, {label: d for d, label in enumerate(wanted)})
-        old.replace_all_uses_with(make.reshape(result, shape_of(old)))
-        self.op.erase()
+        function.replace(self.op, make.reshape(result, shape_of(old)))
 
     def _filled(self, make: Builder, value: Value, place: dict[int, int]) -> Value:
         """A value with NaN where there are no rows; `place` says where it has each dimension."""

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, replace_op, users
+from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, users
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, Trail
-from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.few_places import FewPlaces
 from dtensor.passes.forms.ranks import MOST, reads_few, stands_before
 from dtensor.passes.forms.walked import is_marked
@@ -37,25 +37,18 @@ _DEEP = 6  # operations between places and what is read there
 _LEAST = 8  # shards: of fewer, all that is read is sent as fast as it is sorted
 
 
-def replaced_orders(sorts: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
-    """What stands for sorts in whose order other arrays are read; they are erased with the reads.
+def replace_order(sort: ir.Operation, function: Rewriting) -> None:
+    """Let a sort give what is read in its order.
 
     All sorts of places that stay say which of their operands counts the places.
-
-    Args:
-        sorts: those of a program, in order.
-        shards: into how many shards dimensions are known to be split.
     """
-    made = []
-    for sort in sorts:
-        info = OpInfo.of(sort)
-        place = None if info is None or not info.operand_shapes[0] else _mark_places(sort, info)
-        if info is not None and place is not None:
-            made += _replaced(sort, place, sorted_dimension(info), shards)
-    return made
+    info = OpInfo.of(sort)
+    place = None if info is None or not info.operand_shapes[0] else _mark_places(sort, info)
+    if info is not None and place is not None:
+        _replace(sort, place, sorted_dimension(info), function)
 
 
-def _replaced(sort: ir.Operation, place: int, dim: int, shards: Shards) -> list[ir.Operation]:
+def _replace(sort: ir.Operation, place: int, dim: int, function: Rewriting) -> None:
     """A sort that also carries what is read in its order, and no places if nobody reads them."""
     values, results = list(sort.operands), list(sort.results)
     numbers = {view.operation: i for i, view in enumerate(sort.block.operations)}
@@ -63,47 +56,40 @@ def _replaced(sort: ir.Operation, place: int, dim: int, shards: Shards) -> list[
     for read in _read_in_order(results[place], dim):
         value, alike = read.operands[0], _alike(values, read.operands[0])
         if alike is None:
-            is_split = read.block == sort.block and shards.count((value, dim)) >= _LEAST
+            is_split = read.block == sort.block and function.shards.count((value, dim)) >= _LEAST
             if not is_split or not stands_before([value], sort, numbers):
                 continue
             alike = len(values)
             values.append(value)
         reads.append((read, alike))
     if not reads:
-        return _counted(sort, place, dim, shards)
+        _count(sort, place, dim, function)
+        return
     if len(values) > len(sort.operands):
-        sort = _rebuilt(sort, values, range(len(values)))
+        sort = _rebuilt(sort, values, range(len(values)), function)
     for read, k in reads:
-        replace_op(read, [sort.results[k]])
-    unread = _unread(sort.results[place], _DEEP)
-    if unread is not None and _ignores_places(sort, place):
-        for op in unread:
-            op.erase()
-        sort = _rebuilt(sort, values, [k for k in range(len(values)) if k != place])
-    return [sort]
+        function.replace(read, sort.results[k])
+    if _is_unread(sort.results[place], _DEEP + 1) and _ignores_places(sort, place):
+        _rebuilt(sort, values, [k for k in range(len(values)) if k != place], function)
 
 
-def _counted(sort: ir.Operation, place: int, dim: int, shards: Shards) -> list[ir.Operation]:
-    """What stands for an argsort of which few places are read; nothing of others."""
+def _count(sort: ir.Operation, place: int, dim: int, function: Rewriting) -> None:
+    """Count where the elements stand of an argsort of which few places are read; not of others."""
     shape, places = shape_of(sort.operands[0]), sort.results[place]
     is_plain = len(sort.operands) == 2 and shape[dim] > MOST and _ignores_places(sort, place)
-    if not is_plain or not shards.splits((sort.operands[1 - place], dim)):
-        return []
+    if not is_plain or not function.shards.splits((sort.operands[1 - place], dim)):
+        return
     few = FewPlaces(sort, place, dim)
     for op, k in _uses(places, shape):
         is_add = op.name == "stablehlo.scatter" and k == 1
         if op.block != sort.block or not (few.writes(op) if is_add else few.reads(op)):
-            return []
+            return
     value = sort.results[1 - place]
     if not all(reads_few(op, value, dim) for op in users(value)) or not 0 < few.ranks <= MOST:
-        return []
-    ordered = _copy(sort, list(sort.operands), [1 - place])
-    written = few.write(ordered.results[0])
-    for op in _unread(places, _DEEP) or ():
-        op.erase()
-    sort.results[1 - place].replace_all_uses_with(ordered.results[0])
-    sort.erase()
-    return [ordered, *written]
+        return
+    ordered = _copy(sort, list(sort.operands), [1 - place], function.made)
+    few.write(ordered.results[0], function)
+    function.stand(sort.results[1 - place], ordered.results[0])
 
 
 def _ignores_places(sort: ir.Operation, place: int) -> bool:
@@ -153,19 +139,22 @@ def _keeps_order(op: ir.Operation) -> bool:
     return False
 
 
-def _rebuilt(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -> ir.Operation:
+def _rebuilt(
+    sort: ir.Operation, values: Sequence[Value], kept: Sequence[int], function: Rewriting
+) -> ir.Operation:
     """A sort of some of these values, of which the first are its own, in the place of a sort."""
-    new = _copy(sort, values, kept)
+    new = _copy(sort, values, kept, function.made)
     for k, value in zip(kept, new.results, strict=True):
         if k < len(sort.results):
-            sort.results[k].replace_all_uses_with(value)
-    sort.erase()
+            function.stand(sort.results[k], value)
     return new
 
 
-def _copy(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -> ir.Operation:
+def _copy(
+    sort: ir.Operation, values: Sequence[Value], kept: Sequence[int], made: list[ir.Operation]
+) -> ir.Operation:
     """As `_rebuilt`, beside the sort."""
-    given, made = sort.regions[0].blocks[0], list[ir.Operation]()
+    given = sort.regions[0].blocks[0]
     attributes = dict(sort.attributes)
     if integer(attributes[PLACES]) not in kept:
         del attributes[PLACES]
@@ -178,19 +167,18 @@ def _copy(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -> i
         Trail(ir.InsertionPoint(body), sort.location).create("stablehlo.return", less, [])
 
     sorted_by(Builder(sort, made), [values[k] for k in kept], attributes, compare)
-    return made[0]
+    return made[-1]
 
 
-def _unread(value: Value, deep: int) -> list[ir.Operation] | None:
-    """What depends on a value, the last first, if no result of it is used; None otherwise."""
-    found: list[ir.Operation] = []
-    for op in users(value):
-        behind = [_unread(result, deep - 1) for result in op.results] if deep else [None]
-        if len(op.regions) or not behind or None in behind:
-            return None
-        found += [each for ops in behind for each in ops or () if each not in found]
-        found += [op] if op not in found else []
-    return found
+def _is_unread(value: Value, deep: int) -> bool:
+    """Whether all that depends on a value, in so many steps, is read by nobody."""
+    return all(
+        deep
+        and len(op.results)
+        and not len(op.regions)
+        and all(_is_unread(result, deep - 1) for result in op.results)
+        for op in users(value)
+    )
 
 
 def _mark_places(sort: ir.Operation, info: OpInfo) -> int | None:

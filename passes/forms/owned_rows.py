@@ -12,9 +12,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, users
 from dtensor.dialect.names import DOT_NUMBERS, SLICE_SIZES
 from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.forms.walked import (
@@ -47,25 +48,26 @@ _MOST = 16  # operations per element that is picked: more of them had better be 
 _LEAST = 2  # times as much would be sent otherwise
 
 
-def replaced_rows(gathers: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
-    """Write anew what is computed of the rows that gathers pick; the old is erased with them.
+def replace_rows(gather: ir.Operation, function: Rewriting) -> None:
+    """Write anew what is computed of the rows that a gather, and others at its indices, pick.
 
-    Args:
-        gathers: those of a program, in order.
-        shards: into how many shards dimensions are known to be split.
+    Nothing is done at the others, which the first of them stands for.
     """
-    groups: dict[tuple[Value, int], list[_Picked]] = {}
-    for op in gathers:
-        each = _Picked.of(op)
-        if each is not None:
-            groups.setdefault((op.operands[1], each.dims.vector_dim), []).append(each)
-    made: list[ir.Operation] = []
-    for rows in groups.values():
-        region = _Region.of(rows)
-        split = None if region is None else _Split.of(rows, shards)
-        if region is not None and split is not None:
-            made += _Written(region, split).replaced()
-    return made
+    first = _Picked.of(gather)
+    if first is None:
+        return
+    rows = [first]
+    for op in dict.fromkeys(reversed(users(first.indices))):
+        row = _Picked.of(op) if op.name == gather.name and op != gather else None
+        if row is None or not row.goes_with(first):
+            continue
+        if op.block != gather.block or op.is_before_in_block(gather):
+            return
+        rows.append(row)
+    region = _Region.of(rows)
+    split = None if region is None else _Split.of(rows, function.shards)
+    if region is not None and split is not None:
+        _Written(region, split, function).replace()
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,16 @@ class _Picked:
         if all(sizes[r] == 1 for _, r in dims.full):
             return None  # single numbers are sent with what else is summed
         return _Picked(op, dims) if known_integers(indices) is None else None
+
+    @property
+    def indices(self) -> Value:
+        """The indices of the rows."""
+        value: Value = self.gather.operands[1]
+        return value
+
+    def goes_with(self, other: _Picked) -> bool:
+        """Whether these rows are named by the same vectors."""
+        return self.indices == other.indices and self.dims.vector_dim == other.dims.vector_dim
 
     @property
     def walked(self) -> Walks:
@@ -200,8 +212,6 @@ class _Region:
     def _read(self) -> bool:
         first = self.rows[0].gather
         gathers = {row.gather: row for row in self.rows}
-        if any(op.block != first.block for op in gathers):
-            return False
         after = [view.operation for view in first.block.operations]
         for op in after[after.index(first) :]:
             if op in gathers:
@@ -288,14 +298,13 @@ class _Region:
 class _Written:
     """A region, as the shards compute it."""
 
-    def __init__(self, region: _Region, split: _Split) -> None:
-        self.region, self.split = region, split
-        self.made: list[ir.Operation] = []
-        self.make = Builder(region.ops[0], self.made)
+    def __init__(self, region: _Region, split: _Split, function: Rewriting) -> None:
+        self.region, self.split, self.function = region, split, function
+        self.make = Builder(region.ops[0], function.made)
         self.to = Batched(self.make, split.shards)
 
-    def replaced(self) -> list[ir.Operation]:
-        """What stands for it, and for the region, which is erased; nothing where it stays."""
+    def replace(self) -> None:
+        """Let it stand for the region, if all of that can be written."""
         region, split = self.region, self.split
         vectors, self.is_mine = split.owned(self.make, region.rows[0])
         dims = {row.gather: dim for row, dim in zip(region.rows, split.dims, strict=True)}
@@ -306,14 +315,9 @@ class _Written:
             elif op in region.joins:
                 self.to.known[op.results[0]] = self._joined(op)
             elif not self.to.write(op):
-                for made in reversed(self.made):
-                    made.erase()
-                return []
-        for op in reversed(region.ops):
-            if op in region.joins:
-                op.results[0].replace_all_uses_with(self.to.known[op.results[0]])
-            op.erase()
-        return self.made
+                return
+        for op in region.joins:
+            self.function.replace(op, self.to.known[op.results[0]])
 
     def _joined(self, op: ir.Operation) -> Value:
         """The one result of an op that goes over the shards."""

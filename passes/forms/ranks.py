@@ -7,8 +7,9 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, maker_of, replace_op, users
+from dtensor.dialect.mlir import Value, ir, maker_of, users
 from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import combiner
@@ -22,10 +23,10 @@ from dtensor.passes.ops.loops import numbered
 MOST = 16  # places; of more, sorting is simpler
 
 
-def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
-    """What stands for a sort of which few places are read, which is erased; nothing of others."""
+def replace_sort(sort: ir.Operation, function: Rewriting) -> None:
+    """Let what stands at a few places stand for a sort of which no others are read."""
     if len(sort.operands) != 1 or orders(sort.regions[0].blocks[0]) is None:
-        return []
+        return
     dim = integer(sort.attributes["dimension"]) if "dimension" in sort.attributes else -1
     shape = shape_of(sort.results[0])
     dim %= len(shape)
@@ -36,17 +37,17 @@ def replaced_sort(sort: ir.Operation) -> list[ir.Operation]:
             continue
         read = _read(use.owner.operation, sort.results[0], dim)
         if read is None or read.op.block != sort.block:
-            return []
+            return
         reads.append(read)
     if not reads or sum(read.count for read in reads) > MOST or shape[dim] <= MOST:
-        return []
+        return
     numbers = {view.operation: i for i, view in enumerate(sort.block.operations)}
     reads.sort(key=lambda read: numbers[read.op])
     if not all(stands_before(read.op.operands[1:], reads[0].op, numbers) for read in reads):
-        return []
+        return
     for op, k in counts:
         op.operands[k] = sort.operands[0]
-    return _replaced(sort, dim, reads)
+    _replace(sort, dim, reads, function)
 
 
 @dataclass(frozen=True)
@@ -136,9 +137,8 @@ def stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int
     return True
 
 
-def _replaced(sort: ir.Operation, dim: int, reads: list[_Read]) -> list[ir.Operation]:
-    made: list[ir.Operation] = []
-    make = Builder(reads[0].op, made)
+def _replace(sort: ir.Operation, dim: int, reads: list[_Read], function: Rewriting) -> None:
+    make = Builder(reads[0].op, function.made)
     shape = shape_of(sort.results[0])
     known = [_known(read, shape[dim]) for read in reads]
     if None in known:
@@ -161,11 +161,10 @@ def _replaced(sort: ir.Operation, dim: int, reads: list[_Read]) -> list[ir.Opera
         sort.operands[0], places, dim, loc=sort.location, ip=ir.InsertionPoint(reads[0].op)
     )
     compare_by(sort.regions[0].blocks[0], ranked.regions[0].blocks[0], -1)
-    made.append(ranked)
+    function.made.append(ranked)
     for read, index in zip(reads, indices, strict=True):
-        _read_ranked(Builder(read.op, made), read, ranked.results[0], dim, index)
-    sort.erase()
-    return made
+        _read_ranked(function, read, ranked.results[0], dim, index)
+    function.drop(sort)
 
 
 def _known(read: _Read, size: int) -> list[int] | None:
@@ -190,13 +189,16 @@ def _joined(make: Builder, columns: list[Value]) -> Value:
     return make.joined(columns, 0)
 
 
-def _read_ranked(make: Builder, read: _Read, ranked: Value, dim: int, index: list[int]) -> None:
+def _read_ranked(
+    function: Rewriting, read: _Read, ranked: Value, dim: int, index: list[int]
+) -> None:
     """Let a use read its places among those that are known."""
+    make = Builder(read.op, function.made)
     if read.op.name != "stablehlo.gather" or isinstance(read.places, RowPlaces):
         value = make.cut(ranked, dim, index[0], read.count)
         if isinstance(read.places, RowPlaces):
             value = read.places.read(make, value, dim, read.op.results[0])
-        replace_op(read.op, [value])
+        function.replace(read.op, value)
         return
     numbers = numbered(make, index, make.element_of(read.op.operands[1]))
     read.op.operands[0] = ranked

@@ -12,6 +12,7 @@ from functools import partial
 
 from dtensor.dialect.mlir import Value, ir, operation_of, users
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.terms import Term, evaluated
@@ -19,20 +20,22 @@ from dtensor.passes.ops.patterns import reverses, turned
 
 
 def write_gradient(
-    gradient: Gradient, places: dict[Value, int], stands: dict[Value, Value]
-) -> list[ir.Operation]:
-    """What stands for a gradient, whose operations are left; nothing where it stays.
+    gradient: Gradient, places: dict[Value, int], stands: dict[Value, Value], function: Rewriting
+) -> None:
+    """Let scans stand for a gradient, if all is there that they read.
 
     Args:
         gradient: the gradient.
         places: of the operations that values come from, in program order; more are added.
         stands: what stands for values that somebody still has in hand; more are added.
+        function: the function.
     """
     gradient.cotangents = [None if v is None else stands.get(v, v) for v in gradient.cotangents]
     gradient.scans = {k: stands.get(value, value) for k, value in gradient.scans.items()}
     gradient.scan.inputs = [stands.get(value, value) for value in gradient.scan.inputs]
-    writing = _Writing.of(gradient, places, stands)
-    return [] if writing is None else writing.written()
+    writing = _Writing.of(gradient, places, stands, function)
+    if writing is not None:
+        writing.write()
 
 
 class _Writing:
@@ -44,9 +47,10 @@ class _Writing:
         first: Value,
         places: dict[Value, int],
         stands: dict[Value, Value],
+        function: Rewriting,
     ) -> None:
         """All is written ahead of the first value that it stands for."""
-        self.made: list[ir.Operation] = []
+        self.function, self.made = function, list[ir.Operation]()
         self.gradient, self.places, self.stands = gradient, places, stands
         self.first, self.place = operation_of(first), places[first]
         self.make = Builder(self.first, self.made)
@@ -58,7 +62,10 @@ class _Writing:
 
     @staticmethod
     def of(
-        gradient: Gradient, places: dict[Value, int], stands: dict[Value, Value]
+        gradient: Gradient,
+        places: dict[Value, int],
+        stands: dict[Value, Value],
+        function: Rewriting,
     ) -> _Writing | None:
         """Where all that is read is there, ahead of the first gradient; None if it is not."""
         first = min((value for value, _, _ in gradient.found), key=places.__getitem__)
@@ -69,15 +76,15 @@ class _Writing:
         types = {str(value.type) for value in read}
         if len(types) > 1 or not gradient.reads <= set(gradient.scans):
             return None
-        return _Writing(gradient, first, places, stands)
+        return _Writing(gradient, first, places, stands, function)
 
-    def written(self) -> list[ir.Operation]:
-        """The operations that were written."""
+    def write(self) -> None:
+        """Write it."""
         found = self.gradients()
         self.places |= {result: self.place for op in self.made for result in op.results}
         for value, k, rest in self.gradient.found:
             self._put(value, found[k], rest)
-        return self.made
+        self.function.made += self.made
 
     def gradients(self) -> dict[int, Value]:
         """The gradient of each operand that is asked for."""
@@ -213,7 +220,7 @@ class _Writing:
         self._stand(value, new)
 
     def _stand(self, value: Value, new: Value) -> None:
-        value.replace_all_uses_with(new)
+        self.function.stand(value, new)
         self.stands[value] = new
         self.places.setdefault(new, self.places[value])
 

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, replace_op, users
+from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, users
 from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.forms.scan_adjoints import write_gradient
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.weaves import WEAVES
-from dtensor.passes.ops.attributes import splat_of
 from dtensor.passes.ops.patterns import reverses, turned
 from dtensor.passes.ops.rows import Ties
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Operations, copy_to, read_by
 
 
-def replaced_scans(program: Operations, read_anew: Callable[[], Operations]) -> list[ir.Operation]:
-    """What stands for scans and their gradients, which are erased; with what else was made.
-
-    Args:
-        program: the operations.
-        read_anew: gives them after a change.
-    """
-    groups, numbers = _groups(program)
-    made = _replaced_gradients(groups, list(numbers))
-    if made:
-        groups, numbers = _groups(read_anew())
+def replace_scans(function: Rewriting) -> None:
+    """Let a `dtensor.scan` stand for each scan, and for its gradient."""
+    groups, numbers = _groups(function.ops)
+    if _replace_gradients(groups, list(numbers), function):
+        function.clean()
+        groups, numbers = _groups(function.read_anew())
     for group in _read_by_themselves(groups, numbers):
-        made += _replaced(group, numbers)
-    return made
+        _replace(group, numbers, function)
 
 
 def _groups(
@@ -41,8 +35,8 @@ def _groups(
     """The scans among operations, and if there are any the numbers of all operations.
 
     A scan of more operands gives what one of fewer does, where both begin with the same: they are a
-    group, the first of which has the operands of all. One may read what another gives: that is
-    still there while the later ones, which come first, are replaced.
+    group, the first of which has the operands of all. The last come first: one may read what
+    another gives.
     """
     found: list[Scan] = []
     seen: set[ir.Operation] = set()
@@ -69,25 +63,24 @@ def _groups(
     return groups, numbers
 
 
-def _replaced_gradients(
-    groups: Sequence[Sequence[Scan]], ops: Sequence[ir.Operation]
-) -> list[ir.Operation]:
-    """What stands for the gradients of scans, whose operations are erased."""
+def _replace_gradients(
+    groups: Sequence[Sequence[Scan]], ops: Sequence[ir.Operation], function: Rewriting
+) -> bool:
+    """Write the gradients of scans anew; whether there are any."""
     blocks: dict[ir.Block, list[ir.Operation]] = {}
     for op in ops if groups else []:
         blocks.setdefault(op.block, []).append(op)
     found = [Gradient.of(group, blocks[group[0].root.block]) for group in groups]
     if not any(found):
-        return []
+        return False
     # An operation is another key once it reads something else: results stand for operations.
     places: dict[Value, int] = {result: i for i, op in enumerate(ops) for result in op.results}
     stands: dict[Value, Value] = {}
-    made = [op for gradient in found if gradient for op in write_gradient(gradient, places, stands)]
-    gone = {*stands, *[value for gradient in found if gradient for value in gradient.computed]}
-    for value in sorted(gone, key=lambda value: -places[value]):
-        if not is_read(value):
-            operation_of(value).erase()
-    return made
+    for gradient in found:
+        if gradient:
+            write_gradient(gradient, places, stands, function)
+            function.drop(*map(operation_of, gradient.computed))
+    return True
 
 
 def _read_by_themselves(
@@ -146,7 +139,7 @@ def _reader(op: ir.Operation, block: ir.Block) -> ir.Operation:
     return op
 
 
-def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[ir.Operation]:
+def _replace(group: Sequence[Scan], numbers: dict[ir.Operation, int], function: Rewriting) -> None:
     scan = group[0]
     first = min((each.root for each in group), key=lambda op: numbers[op])
     given = [turned(value, scan.dim) for value in scan.inputs]
@@ -159,37 +152,20 @@ def _replaced(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> list[i
         loc=scan.root.location,
         ip=ir.InsertionPoint(first),
     )
+    function.made.append(op)
     if not _is_combined(op, scan):
-        op.erase()
-        return []
-    made = [op]
+        return
     for each in group:
         value = op.results[scan.inputs.index(each.inputs[0])]
         root: Value = each.root.results[0]
         if is_reverse:
             for user in users(root):
                 if reverses(user, [scan.dim]):
-                    replace_op(user, [value])
+                    function.replace(user, value)
             if is_read(root):
-                value = Builder(each.root, made).reversed(value, scan.dim)
-        root.replace_all_uses_with(value)
-    gone = {each for scan in group for each in scan.ops}
-    gone |= {turn for value in scan.inputs if (turn := maker_of(value)) and is_reverse}
-    _erase_unread(sorted(gone, key=lambda op: numbers[op]))
-    return made
-
-
-def _erase_unread(ops: Sequence[ir.Operation]) -> None:
-    """Erase operations in program order, the last first, and the numbers that only they read."""
-    known, left, gone = set(ops), list(ops), set[ir.Operation]()
-    while left:
-        op = left.pop()
-        if op in gone or any(map(is_read, op.results)):
-            continue
-        gone.add(op)
-        read = {maker_of(value) for value in read_by(op) if splat_of(value) is not None}
-        op.erase()
-        left += [maker for maker in read if maker is not None and maker not in known]
+                value = Builder(each.root, function.made).reversed(value, scan.dim)
+        function.stand(root, value)
+        function.drop(*each.ops)
 
 
 def _is_combined(op: ir.Operation, scan: Scan) -> bool:

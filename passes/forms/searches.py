@@ -12,10 +12,10 @@ from dtensor.dialect.mlir import (
     is_read,
     made_by,
     maker_of,
-    replace_op,
     terminator,
 )
 from dtensor.passes.builder import Trail
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.ops.attributes import integers, shape_of, splat_of, spread_dims
 from dtensor.passes.ops.elementwise import is_scalar_work
@@ -24,17 +24,14 @@ from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.program import trip_count
 
 
-def replaced_search(loop: ir.Operation) -> list[ir.Operation]:
-    """A `dtensor.search` in the place of a loop, which is erased; nothing of any other."""
+def replace_search(loop: ir.Operation, function: Rewriting) -> None:
+    """A `dtensor.search` in the place of a loop that is one."""
     found = _Bisection.of(loop)
-    if found is None:
-        return []
-    search = found.search()
-    if search is None:
-        return []
-    loop.results[found.high].replace_all_uses_with(search.results[0])
-    replace_op(loop, loop.operands)  # others are unchanged, or read no more
-    return [search]
+    search = None if found is None else found.search()
+    if found is not None and search is not None:
+        function.made.append(search)
+        function.stand(loop.results[found.high], search.results[0])
+        function.replace(loop, *loop.operands)  # others are unchanged, or read no more
 
 
 def _made_by(value: Value, name: str) -> list[Value]:

@@ -7,13 +7,13 @@ that R says all but which rows there are: signs too are those of one device.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from dtensor.dialect.callbacks import TARGET, target_of
 from dtensor.dialect.mlir import Value, ir, is_read
 from dtensor.dialect.names import FACTOR, PRODUCT, QR
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.factors import reflectors
 from dtensor.passes.ops.attributes import shape_of
@@ -28,19 +28,11 @@ _SAID: Final = (_CONFIG, *_LAYOUTS, "output_operand_aliases")
 _OVERWRITTEN, _VALUES, _LEFT, _RIGHT = range(4)  # of the results; the last is whether all went well
 
 
-def replaced_svds(calls: Sequence[ir.Operation], shards: Shards) -> list[ir.Operation]:
-    """What stands for those calls whose matrices are long and split there, which are erased.
-
-    Args:
-        calls: the custom calls, in program order.
-        shards: into how many shards dimensions are known to be split.
-    """
-    made: list[ir.Operation] = []
-    for call in calls:
-        found = _CALL.match(target_of(call))
-        if found and _is_split(call, shards):
-            _replace(call, found[1], Builder(call, made))
-    return made
+def replace_svd(call: ir.Operation, function: Rewriting) -> None:
+    """Let a QR and a call of its R stand for a call whose matrices are long and split there."""
+    found = _CALL.match(target_of(call))
+    if found and _is_split(call, function.shards):
+        function.replace(call, *_values(call, found[1], Builder(call, function.made)))
 
 
 def _is_split(call: ir.Operation, shards: Shards) -> bool:
@@ -55,7 +47,8 @@ def _is_split(call: ir.Operation, shards: Shards) -> bool:
     return count > 1 and max(rows, columns) // count >= min(rows, columns) > 0
 
 
-def _replace(call: ir.Operation, element: str, make: Builder) -> None:
+def _values(call: ir.Operation, element: str, make: Builder) -> list[Value]:
+    """What stands for the results of a call; nobody reads what it overwrites."""
     matrix, results = call.operands[0], call.results
     *batch, rows, columns = make.shape_of(matrix)
     order = [*range(len(batch)), len(batch) + 1, len(batch)]
@@ -70,17 +63,14 @@ def _replace(call: ir.Operation, element: str, make: Builder) -> None:
     said = _kept(call, *_SAID, TARGET)
     core = make.transpose(r, order) if is_wide else r
     found = make.create(CUSTOM_CALL, [core], types, said)
-    values: dict[int, Value] = dict(enumerate(found.results))
+    values = list[Value](found.results)
     along = _RIGHT if is_wide else _LEFT
     if is_read(results[along]):
         if is_wide:
             values[along] = matrix_product(make, values[along], make.transpose(q, order))
         else:
             values[along] = matrix_product(make, q, values[along])
-    for k, value in values.items():
-        if is_read(results[k]):
-            results[k].replace_all_uses_with(value)
-    call.erase()
+    return values
 
 
 def _factor(call: ir.Operation, element: str) -> dict[str, ir.Attribute]:

@@ -13,7 +13,6 @@ from dtensor.dialect.ends import read_padding, read_steps
 from dtensor.dialect.mlir import (
     Value,
     ir,
-    is_read,
     made_by,
     maker_of,
     operation_of,
@@ -21,6 +20,7 @@ from dtensor.dialect.mlir import (
     users,
 )
 from dtensor.passes.builder import Builder, matrix_attr
+from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import commutes
 from dtensor.passes.ops.elementwise import is_scalar_work
@@ -31,44 +31,38 @@ _REVERSE, _STRIDES = "stablehlo.reverse", "window_strides"
 _MOST = 16  # operations in between
 
 
-def replaced_windows(windows: ir.Operation) -> list[ir.Operation]:
-    """Windows over what was not reversed in the place of others, which are erased; or nothing.
+def replace_windows(windows: ir.Operation, function: Rewriting) -> None:
+    """Let windows over what was not reversed stand for others that are reversed again.
 
     Which of two elements comes first must not matter, for windows are walked backwards.
     """
     turns = users(windows.results[0])
     if not turns or turns[0].name != _REVERSE or len(windows.results) != 1:
-        return []
+        return
     dims, named = integers(turns[0].attributes["dimensions"]), windows.attributes
     if not all(reverses(user, dims) and user.block == windows.block for user in turns):
-        return []
+        return
     if any("." in name for name in named) or not commutes(windows.regions[0], 1):
-        return []
+        return
     if _STRIDES in named and any(integers(named[_STRIDES])[d] != 1 for d in dims):
-        return []
+        return
     works: list[ir.Operation] = []
     known: dict[Value, Value] = {}
     if not _is_turned(windows.operands[0], dims, works, known):
-        return []
+        return
     for op in (*works, windows):
         copy_to(ir.InsertionPoint(windows), op, known)
     made = operation_of(known[windows.results[0]])
     pairs = read_padding(made, len(shape_of(made.results[0])))
     rows = [(high, low) if d in dims else (low, high) for d, (low, high) in enumerate(pairs)]
     made.attributes["padding"] = matrix_attr(rows)
+    function.made += [*[operation_of(known[op.results[0]]) for op in works], made]
     for user in turns:
-        user.results[0].replace_all_uses_with(made.results[0])
-        user.erase()
-    new = [*[operation_of(known[op.results[0]]) for op in works], made]
-    sources = [operation_of(value) for value in known if reverses(operation_of(value), dims)]
-    for op in (windows, *reversed(works), *sources):
-        if not is_read(op.results[0]):
-            op.erase()
-    return new
+        function.replace(user, made.results[0])
 
 
-def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
-    """A convolution of what was not reversed in the place of one of what was, which is erased.
+def replace_convolution(convolution: ir.Operation, function: Rewriting) -> None:
+    """A convolution of what was not reversed in the place of one of what was.
 
     Dimensions of one element may come or go between the reversals and the convolution.
     """
@@ -80,7 +74,7 @@ def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
         last = reader.results[0]
     first, turns = made_by(_REVERSE, value), users(last)
     if first is None or not turns or any(turn.name != _REVERSE for turn in turns):
-        return []
+        return
     dims = integers(turns[0].attributes["dimensions"])
     turned = _turned_windows(
         convolution,
@@ -88,9 +82,8 @@ def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
         _placed(last, convolution.results[0], dims),
     )
     if not turned or not all(reverses(turn, dims) for turn in turns):
-        return []
-    made: list[ir.Operation] = []
-    make = Builder(convolution, made)
+        return
+    make = Builder(convolution, function.made)
     numbers = convolution_numbers(convolution)
     for i in turned:
         kernel = make.reversed(kernel, numbers.kernel_spatial_dimensions[i])
@@ -100,17 +93,12 @@ def replaced_convolution(convolution: ir.Operation) -> list[ir.Operation]:
     pairs = read_padding(convolution, len(numbers.input_spatial_dimensions))
     rows = [pair[::-1] if i in turned else pair for i, pair in enumerate(pairs)]
     new.attributes["padding"] = matrix_attr(rows)
-    made.append(new)
-    convolution.results[0].replace_all_uses_with(new.results[0])
+    function.made.append(new)
     if last == convolution.results[0]:
         last = new.results[0]
+    function.replace(convolution, new.results[0])
     for turn in turns:
-        turn.results[0].replace_all_uses_with(last)
-        turn.erase()
-    for op in (*between, first):
-        if not is_read(op.results[0]):
-            op.erase()
-    return made
+        function.replace(turn, last)
 
 
 def _turned_windows(

@@ -1,0 +1,92 @@
+"""What one rewrite erases no other one looks at: `passes/cuts/rewriting.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dtensor.passes.cuts
+import dtensor.passes.forms
+from dtensor.dialect.mlir import ir, maker_of, terminator
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.functions import main_function
+from dtensor.passes.program import Operations
+from tests.py.passes.run_passes import parsed
+
+PAIRS = """func.func @main(%a: tensor<6x4xf32>) -> tensor<6x4xf32> {
+  %0 = stablehlo.negate %a : tensor<6x4xf32>
+  %1 = stablehlo.negate %0 : tensor<6x4xf32>
+  %2 = stablehlo.negate %1 : tensor<6x4xf32>
+  %3 = stablehlo.negate %2 : tensor<6x4xf32>
+  return %3 : tensor<6x4xf32>
+}"""
+
+
+@contextmanager
+def rewriting(text: str) -> Iterator[tuple[Rewriting, ir.Operation, list[str]]]:
+    """What forms and cuts rewrite, the function, and the names of what is noted."""
+    noted: list[str] = []
+    with parsed(text) as module:
+        main = main_function(module)
+        shards = Shards(main, {})
+        yield (
+            Rewriting(main, Operations(main), shards, lambda op: noted.append(op.name)),
+            main,
+            noted,
+        )
+
+
+def names(main: ir.Operation) -> list[str]:
+    return [view.operation.name for view in main.regions[0].blocks[0].operations]
+
+
+def test_a_match_that_another_rewrite_erased_has_no_turn() -> None:
+    """Each of three negates ends a pair; the pair in the middle shares one with both others."""
+    with rewriting(PAIRS) as (function, main, _):
+        turns = 0
+        for op in function.each("stablehlo.negate", is_reverse=True):
+            turns += 1
+            before = maker_of(op.operands[0])
+            if before is not None:
+                function.replace(op, before.operands[0])
+        assert turns == 2
+        assert names(main) == ["func.return"]
+        (result,) = terminator(main.regions[0].blocks[0]).operands
+        assert result == main.regions[0].blocks[0].arguments[0]
+
+
+def test_what_was_created_and_is_read_is_noted_once() -> None:
+    with rewriting(PAIRS) as (function, main, noted):
+        for op in function.each("stablehlo.negate"):
+            made = op.clone(ip=ir.InsertionPoint(op)).operation
+            unread = op.clone(ip=ir.InsertionPoint(op)).operation
+            function.made += [made, unread]
+            function.replace(op, made.results[0])
+        assert noted == ["stablehlo.negate"] * 4
+        assert names(main) == [*noted, "func.return"]
+
+
+def test_an_erased_value_says_nothing_of_one_that_takes_its_place_in_memory() -> None:
+    with rewriting(PAIRS) as (function, _, _):
+        function.shards.count()  # reads the function
+        graph = function.shards.graph
+        assert graph is not None
+        known = len(graph.number)
+        for op in function.each("stablehlo.negate"):
+            function.replace(op, op.operands[0])
+        assert len(graph.number) == known - 4
+
+
+def test_forms_and_cuts_erase_in_one_place() -> None:
+    files = [Path(p) for m in (dtensor.passes.cuts, dtensor.passes.forms) for p in m.__path__]
+    found = {
+        path.name for folder in files for path in folder.glob("*.py") if _erases(path.read_text())
+    }
+    assert found == {"rewriting.py", "alike.py"}  # which erases a copy that nobody else knows
+
+
+def _erases(text: str) -> bool:
+    return re.search(r"\.erase\(|\breplace_op\(|\bdissolve\(", text) is not None
