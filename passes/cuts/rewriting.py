@@ -57,7 +57,8 @@ class Rewriting:
     note: Callable[[ir.Operation], None]
     made: list[ir.Operation] = field(default_factory=list)
     has_changed: bool = False
-    _left: dict[ir.Operation, None] = field(default_factory=dict)  # of `each`
+    # Of `each`, by a result: an operation is another key once it reads something else.
+    _left: dict[Value, ir.Operation] = field(default_factory=dict)
     _dropped: list[ir.Operation] = field(default_factory=list)
 
     def named(self, *names: str) -> list[ir.Operation]:
@@ -75,9 +76,9 @@ class Rewriting:
         Whoever asks for the next must hold no operation or value: what nobody reads is erased.
         """
         ops = self.named(*names)
-        self._left = dict.fromkeys(ops if is_reverse else reversed(ops))
+        self._left = {op.results[0]: op for op in (ops if is_reverse else reversed(ops))}
         while self._left:
-            yield self._left.popitem()[0]
+            yield self._left.popitem()[1]
             self.clean()
 
     def replace(self, op: ir.Operation, *values: Value | None) -> None:
@@ -119,8 +120,10 @@ class Rewriting:
             )
             for each in gone:
                 self.shards.forget(each)
-                for held in (idle, left, made, self._left):
+                for held in (idle, left, made):
                     held.pop(each, None)
+                if len(each.results):
+                    self._left.pop(each.results[0], None)
             op.erase()
         for op in made:
             self.note(op)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dtensor.passes.cuts
 import dtensor.passes.forms
-from dtensor.dialect.mlir import ir, maker_of, terminator
+from dtensor.dialect.mlir import ir, maker_of, terminator, users
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.functions import main_function
@@ -56,6 +56,21 @@ def test_a_match_that_another_rewrite_erased_has_no_turn() -> None:
         assert names(main) == ["func.return"]
         (result,) = terminator(main.regions[0].blocks[0]).operands
         assert result == main.regions[0].blocks[0].arguments[0]
+
+
+def test_a_match_that_reads_something_else_by_now_has_no_turn_once_it_is_erased() -> None:
+    """Turn one changes what the second negate reads, and erases it with its reader."""
+    with rewriting(PAIRS) as (function, main, _):
+        turns = 0
+        for op in function.each("stablehlo.negate"):
+            turns += 1
+            if turns == 1:
+                ((second,),) = [users(result) for result in op.results]
+                ((third,),) = [users(result) for result in second.results]
+                function.replace(op, op.operands[0])
+                function.replace(third, second.operands[0])
+        assert turns == 2
+        assert names(main) == ["stablehlo.negate", "func.return"]
 
 
 def test_what_was_created_and_is_read_is_noted_once() -> None:
