@@ -71,11 +71,11 @@ class Rewriting:
         return self.ops
 
     def each(self, *names: str, is_reverse: bool = False) -> Iterator[ir.Operation]:
-        """One after another, those that are still there when it is their turn.
+        """One after another, those that give something and are still there when it is their turn.
 
         Whoever asks for the next must hold no operation or value: what nobody reads is erased.
         """
-        ops = self.named(*names)
+        ops = [op for op in self.named(*names) if len(op.results)]
         self._left = {op.results[0]: op for op in (ops if is_reverse else reversed(ops))}
         while self._left:
             yield self._left.popitem()[1]
