@@ -63,6 +63,22 @@ def kalman(measured: jax.Array) -> jax.Array:
     return lax.scan(step, (zeros, zeros + 1), measured)[1]
 
 
+def thomas(upper: jax.Array, right: jax.Array) -> jax.Array:
+    """Tridiagonal systems, solved in place: rows are read that the loop wrote a trip before."""
+
+    def forwards(i: Any, carry: Any) -> Any:
+        c, d = carry
+        under = 3.0 - c[i - 1]
+        return c.at[i].set(c[i] / under), d.at[i].set((d[i] - d[i - 1]) / under)
+
+    def backwards(k: Any, d: Any) -> Any:
+        i = len(d) - 2 - k
+        return d.at[i].add(-c[i] * d[i + 1])
+
+    c, d = lax.fori_loop(1, len(right), forwards, (jnp.tanh(upper), right))
+    return lax.fori_loop(0, len(d) - 1, backwards, d)
+
+
 def envelope(x: jax.Array) -> jax.Array:
     """How loud a signal was of late."""
 
@@ -169,6 +185,14 @@ LOOPS: dict[str, Row] = {
         5 * SLICE,
         "S log2 p, and S (log2 p - 1) of products",
         kalman,
+        LONG,
+        out=ROWS,
+    ),
+    "thomas_loop": row(
+        19 * SLICE,
+        "2 S (p - 1) of rows forwards; backwards 2 S log2 p - S, as a recurrence",
+        thomas,
+        LONG,
         LONG,
         out=ROWS,
     ),

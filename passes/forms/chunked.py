@@ -28,7 +28,7 @@ from dtensor.passes.forms.carries import Carries, ways
 from dtensor.passes.forms.clamps import Clamps
 from dtensor.passes.forms.serial import Serial
 from dtensor.passes.forms.staged import Staged
-from dtensor.passes.forms.trips import Trips
+from dtensor.passes.forms.trips import Site, Trips
 from dtensor.passes.forms.turns import NotBatched, Turns, Values
 from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.loops import counted_loop
@@ -213,11 +213,21 @@ class _Chunked:
             start, size = trips.counters[k]
             return make.constant(start + size * trips.count, type_)
         if k in trips.writes:
-            return self.turns.joined(make, after, trips.writes[k].dim)
+            return self._rows(make, given, after, trips.writes[k])
         if k in self.carries.sums:
             return make.binary("add", given, make.reduced(after, 0, "sum"))
         last = make.cut(after, 0, 0 if trips.is_reverse else self.turns.blocks - 1, 1)
         return make.reshape(last, make.read_type(type_)[0])
+
+    def _rows(self, make: Builder, given: Value, blocks: Value, site: Site) -> Value:
+        """An array whose rows the trips wrote; the others are as they were given."""
+        written, shape = self.turns.joined(make, blocks, site.dim), make.shape_of(given)
+        if self.trips.count == shape[site.dim]:
+            return written
+        written = make.lengthened(written, site.dim, site.first, shape[site.dim])
+        index = make.iota(shape, site.dim, "i32")
+        is_written = make.within(index, site.first, site.first + self.trips.count)
+        return make.select(is_written, written, given)
 
 
 def _is_finite(make: Builder, value: Value) -> Value:

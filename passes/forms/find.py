@@ -25,6 +25,7 @@ _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 # Rewrites by which dimensions layouts split, of the first operation first: the file and the
 # function, read once one of this name is met.
 _OF_SPLIT = (
+    (WHILE, "carried_rows", "carry_rows"),
     (WHILE, "chunked", "replace_loop"),
     (_GATHER, "owned_rows", "replace_rows"),
     (_SORT, "orders", "replace_order"),
@@ -71,7 +72,8 @@ class FindFormsPass(Pass):
     A loop along a dimension that layouts given split, whose carries each trip multiplies, adds to
     or keeps between bounds, becomes loops of blocks side by side, whose totals a `dtensor.scan`
     combines; carries that others depend on, the maximum of a softmax say, come first. If trips do
-    anything else to them, the blocks run one after another.
+    anything else to them, the blocks run one after another. Rows that a loop reads of what it wrote
+    a few trips before, `y.at[i].set(f(y[i - 1]))`, are carried.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
     operations and CHLO's that broadcast, is said in those. A reduce of several arrays that have
     nothing to do with one another is several.

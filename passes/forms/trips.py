@@ -13,6 +13,7 @@ from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers, of_each_trip
+from dtensor.passes.ops.padding import PART
 from dtensor.passes.ops.scatter import overwrites
 from dtensor.passes.program import counted, never_changed_in, trip_count
 
@@ -27,11 +28,13 @@ class Site:
 
     Attributes:
         op: a dynamic_slice, a dynamic_update_slice, or a scatter that does the same.
-        dim: the dimension, which is as long as there are trips.
+        dim: the dimension, which is little longer than there are trips, if at all.
+        first: the first element that any trip reads or writes.
     """
 
     op: ir.Operation
     dim: int
+    first: int
 
     @property
     def value(self) -> Value:
@@ -41,7 +44,7 @@ class Site:
 
 
 class Trips:
-    """A loop whose arrays are read and written once from end to end.
+    """A loop whose arrays are read and written once from end to end, or nearly so.
 
     Attributes:
         loop: the `stablehlo.while`.
@@ -73,9 +76,9 @@ class Trips:
         self.carried = [k for k in found if k not in self.counters and k not in self.writes]
         self.reads = {}
         for view in self.body.operations:
-            dim = self._read(view.operation)
-            if dim is not None:
-                self.reads[view.operation] = Site(view.operation, dim)
+            site = self._read(view.operation)
+            if site is not None:
+                self.reads[view.operation] = site
         sites = [*self.reads.values(), *self.writes.values()]
         self.is_reverse = bool(sites) and self._direction(sites[0]) < 0
         self.is_alike = all((self._direction(site) < 0) == self.is_reverse for site in sites)
@@ -88,7 +91,7 @@ class Trips:
             return None
         moving = [view.operation for view in loop.regions[1].blocks[0].operations]
         moving = [op for op in moving if op.name in (_READ, _UPDATE, _SCATTER)]
-        if not any(count in shape_of(op.operands[0]) for op in moving):
+        if not any(_is_nearly(size, count) for op in moving for size in shape_of(op.operands[0])):
             return None
         trips = Trips(loop, count)
         return trips if trips.is_alike else None
@@ -139,55 +142,71 @@ class Trips:
         elif kind == "bool":
             self._numbers[value] = numbers.astype(bool)
 
+    def rows(self, site: Site) -> Numbers:
+        """The element that a site reads or writes in each trip."""
+        start = 2 if site.op.name == _UPDATE else 1
+        index = site.op.operands[start + (0 if site.op.name == _SCATTER else site.dim)]
+        found = self._number(index)
+        assert found is not None, "a site walks"
+        return found
+
     def _direction(self, site: Site) -> int:
         """1 where the numbers count up, -1 where they count down."""
-        first = 2 if site.op.name == _UPDATE else 1
-        index = site.op.operands[first + (0 if site.op.name == _SCATTER else site.dim)]
-        return 1 if self._number(index)[0] == 0 else -1  # type: ignore[index]
+        first, second, *_ = self.rows(site).astype(object)
+        return int(second - first)
 
-    def _walked(
-        self, sizes: Sequence[int], kept: Sequence[int], starts: Sequence[Value]
-    ) -> int | None:
-        """The one dimension that is walked an element at a time, the others whole; or None."""
+    def walk(self, op: ir.Operation) -> Site | None:
+        """An operation that reads or writes an element of one dimension in each trip; or None."""
+        sizes = shape_of(op.operands[0])
+        if op.name == _SCATTER:
+            dim = IndexNumbers.of(op).gone[0] if self._puts_row(op, sizes) else None
+            first = None if dim is None else self._first(sizes[dim], op.operands[1])
+            return None if dim is None or first is None else Site(op, dim, first)
+        kept = shape_of(op.results[0] if op.name == _READ else op.operands[1])
         cut = [d for d, size in enumerate(sizes) if kept[d] != size]
-        if len(cut) != 1 or kept[cut[0]] != 1 or sizes[cut[0]] != self.count:
+        if len(cut) != 1 or kept[cut[0]] != 1:
             return None
-        return cut[0] if self._walks(starts[cut[0]]) else None
+        starts = op.operands[1:] if op.name == _READ else op.operands[2:]
+        first = self._first(sizes[cut[0]], starts[cut[0]])
+        return None if first is None else Site(op, cut[0], first)
 
-    def _walks(self, index: Value) -> bool:
+    def _first(self, size: int, index: Value) -> int | None:
+        """The first element that trips walk to; None if they do not take one after another."""
         found = self._number(index)
-        trips = np.arange(self.count)
-        return found is not None and any(
-            np.array_equal(found, each) for each in (trips, trips[::-1])
-        )
+        if found is None or not _is_nearly(size, self.count):
+            return None
+        first, trips = int(found.min()), np.arange(self.count)
+        walks = any(np.array_equal(found, first + each) for each in (trips, trips[::-1]))
+        return first if walks and 0 <= first <= size - self.count else None
 
-    def _read(self, op: ir.Operation) -> int | None:
-        """The dimension along which an operation reads an array that never changes."""
+    def _read(self, op: ir.Operation) -> Site | None:
+        """Where an operation reads an array that never changes."""
         if op.name != _READ:
             return None
         array: Value = op.operands[0]
         is_fixed = block_of(array) != self.body or (
             isinstance(array.owner, ir.Block) and ir.BlockArgument(array).arg_number in self.fixed
         )
-        if not is_fixed:
-            return None
-        return self._walked(shape_of(array), shape_of(op.results[0]), op.operands[1:])
+        return self.walk(op) if is_fixed else None
 
     def _write(self, k: int) -> Site | None:
         """Where an array is written that the body does not read."""
-        op, array = maker_of(self.given[k]), self.body.arguments[k]
-        if op is None or op.name not in (_UPDATE, _SCATTER) or op.operands[0] != array:
+        # It is read by the operation, and what that gives by what the body returns.
+        uses = [*self.body.arguments[k].uses, *self.given[k].uses]
+        return self.written(k) if len(uses) == 2 else None
+
+    def written(self, k: int, anyhow: bool = False) -> Site | None:
+        """Where rows of a carried array are overwritten, one in each trip; None of any other.
+
+        Or where what is there is changed, with `anyhow`.
+        """
+        op = maker_of(self.given[k])
+        if op is None or op.name not in (_UPDATE, _SCATTER):
             return None
-        uses = [*array.uses, *self.given[k].uses]
-        if len(uses) != 2:  # by the operation, and by what the body returns
+        if op.operands[0] != self.body.arguments[k]:
             return None
-        sizes = shape_of(array)
-        if op.name == _UPDATE:
-            dim = self._walked(sizes, shape_of(op.operands[1]), op.operands[2:])
-            return None if dim is None else Site(op, dim)
-        if op.name == _SCATTER and self._puts_row(op, sizes):
-            return Site(op, IndexNumbers.of(op).gone[0])
-        return None
+        is_plain = op.name == _UPDATE or overwrites(op.regions[0], 1)
+        return self.walk(op) if anyhow or is_plain else None
 
     def _puts_row(self, op: ir.Operation, sizes: Sequence[int]) -> bool:
         """Whether a scatter writes an element of one dimension, and all of the others."""
@@ -196,13 +215,15 @@ class Trips:
         numbers, gone = IndexNumbers.of(op), IndexNumbers.of(op).gone
         return (
             len(gone) == 1
-            and sizes[gone[0]] == self.count
             and numbers.named == gone
             and numbers.windows == list(range(len(sizes) - 1))
             and shape_of(op.operands[2]) == [n for d, n in enumerate(sizes) if d != gone[0]]
-            and overwrites(op.regions[0], 1)
-            and self._walks(op.operands[1])
         )
+
+
+def _is_nearly(size: int, count: int) -> bool:
+    """Whether so many trips take all elements of a dimension of this size, but for few."""
+    return 0 <= PART * (size - count) <= size
 
 
 def _shape(value: Value) -> list[int] | None:

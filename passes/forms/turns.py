@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
-from dtensor.passes.forms.trips import Trips
+from dtensor.passes.forms.trips import Site, Trips
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.program import read_by
 
@@ -31,7 +31,7 @@ class Turns:
     trips: Trips
     blocks: int
     size: int
-    _arrays: dict[tuple[Value, int], Value] = field(default_factory=dict)
+    _arrays: dict[tuple[Value, int, int], Value] = field(default_factory=dict)
 
     def of(
         self, make: Builder, number: Value, given: Mapping[int, Value], roots: Sequence[Value]
@@ -55,7 +55,7 @@ class Turns:
         for op in ops:
             site = trips.reads.get(op)
             if site is not None:
-                array, place = self._arrays[trips.array(site), site.dim], self.place(make, number)
+                array, place = self._arrays[self._key(site)], self.place(make, number)
                 to.say(op.results, [make.stretch(array, site.dim + 1, place, 1)])
             elif not to.write(op):
                 raise NotBatched
@@ -125,11 +125,15 @@ class Turns:
         """Cut the arrays that are read into blocks, side by side."""
         for site in self.trips.reads.values():
             array, dim = self.trips.array(site), site.dim
-            value = make.lengthened(array, dim, 0, self.blocks * self.size)
+            value = make.cut(array, dim, site.first, self.trips.count)
+            value = make.lengthened(value, dim, 0, self.blocks * self.size)
             _, *shape = self.shape(make, array, dim)
             value = make.reshape(value, (*shape[:dim], self.blocks, *shape[dim:]))
             others = [d for d in range(len(shape) + 1) if d != dim]
-            self._arrays.setdefault((array, dim), make.transpose(value, [dim, *others]))
+            self._arrays.setdefault(self._key(site), make.transpose(value, [dim, *others]))
+
+    def _key(self, site: Site) -> tuple[Value, int, int]:
+        return self.trips.array(site), site.dim, site.first
 
     def shape(self, make: Builder, array: Value, dim: int) -> tuple[int, ...]:
         """The shape of an array in blocks."""

@@ -1,0 +1,157 @@
+"""Loops that read rows of an array which they write: recurrences in place.
+
+`fori_loop(1, n, lambda i, y: y.at[i].set(f(y[i - 1], x[i])), y)` reads the row that it wrote one
+trip ago. Such rows are carried instead, and what no trip has written yet is read of the array that
+the loop starts from. The array is then only written, as the results of `lax.scan` are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from dtensor.dialect.mlir import Value, every, ir, is_read, users
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.forms.trips import Site, Trips
+from dtensor.passes.ops.combiners import combiner
+from dtensor.passes.program import copy_to
+
+_MOST = 4  # trips ago
+
+
+def carry_rows(loop: ir.Operation, function: Rewriting) -> None:
+    """Carry the rows that a loop along a split dimension reads of what it wrote."""
+    trips = Trips.of(loop)
+    if trips is None or not trips.carried or not _is_split(trips, function):
+        return
+    if _overwrite(trips, function):
+        function.clean()  # the array has a reader less
+        trips = Trips(loop, trips.count)
+    found = [each for k in trips.carried if (each := _Array.of(trips, k)) is not None]
+    for each in found:
+        for op, ago in each.reads.items():
+            if ago <= 0:  # no trip has written the row yet
+                op.operands[0] = loop.operands[each.k]
+                function.has_changed = True
+    if any(ago > 0 for each in found for ago in each.reads.values()):
+        _replace(trips, found, function)
+
+
+def _is_split(trips: Trips, function: Rewriting) -> bool:
+    """Whether some dimension that is walked is split before the loop, or after it."""
+    places = [(trips.array(site), site.dim) for site in trips.reads.values()]
+    for k in (*trips.carried, *trips.writes):
+        write = trips.written(k, anyhow=True)
+        if write is not None:
+            values: list[Value] = [trips.loop.operands[k], trips.loop.results[k]]
+            places += [(value, write.dim) for value in values]
+    return bool(places) and function.shards.nearly(*places) > 1
+
+
+def _overwrite(trips: Trips, function: Rewriting) -> bool:
+    """Write `y.at[i].add(v)` as `y.at[i].set(y[i] + v)`; whether there is any."""
+    found = False
+    for k in trips.carried:
+        write = trips.written(k, anyhow=True)
+        if write is None or trips.written(k) is not None:
+            continue
+        reduction = combiner(write.op.regions[0])
+        if reduction is not None:
+            array, index, value = write.op.operands
+            make, dim, found = Builder(write.op, function.made), write.dim, True
+            places = make.starts_along(array, dim, make.reshape(index, ()))
+            row = make.stretch(array, dim, places[dim], 1)
+            before = make.reshape(row, make.shape_of(value))
+            after = make.value(reduction.op, [before, value], value.type)
+            after = make.reshape(after, make.shape_of(row))
+            function.replace(write.op, make.updated(array, after, places))
+    return found
+
+
+@dataclass
+class _Array:
+    """A carried array, of which each trip reads rows and writes one.
+
+    Attributes:
+        trips: the loop.
+        k: number of the array among what is carried.
+        write: where it is written.
+        reads: the operations that read it, and how many trips ago the row was written that they
+            read; 0 or less where it was not.
+    """
+
+    trips: Trips
+    k: int
+    write: Site
+    reads: dict[ir.Operation, int]
+
+    @staticmethod
+    def of(trips: Trips, k: int) -> _Array | None:
+        """The carried value, if it is such an array."""
+        write, array = trips.written(k), trips.body.arguments[k]
+        if write is None or is_read(trips.loop.regions[0].blocks[0].arguments[k]):
+            return None
+        if len(users(trips.given[k])) > 1:  # not by what the body returns alone
+            return None
+        first, second, *_ = written = trips.rows(write).astype(object)
+        reads = dict[ir.Operation, int]()
+        for reader in users(array):
+            if reader == write.op:
+                continue
+            is_slice = reader.name == "stablehlo.dynamic_slice" and reader.block == trips.body
+            site = trips.walk(reader) if is_slice else None
+            if site is None or site.dim != write.dim:
+                return None
+            apart = written - trips.rows(site).astype(object)
+            ago = int(apart[0] * (second - first))
+            if any(apart != apart[0]) or ago > _MOST:
+                return None
+            reads[reader] = ago
+        return _Array(trips, k, write, reads)
+
+    def before(self, make: Builder) -> list[Value]:
+        """The rows where trips before the first one would have written, the nearest first."""
+        first, second, *_ = self.trips.rows(self.write).astype(object)
+        rows = [first - (second - first) * ago for ago in range(1, max(self.reads.values()) + 1)]
+        return [make.cut(self.trips.loop.operands[self.k], self.write.dim, row, 1) for row in rows]
+
+
+def _replace(trips: Trips, arrays: Sequence[_Array], function: Rewriting) -> None:
+    """Let a loop that carries more stand for this one."""
+    loop, make = trips.loop, Builder(trips.loop, function.made)
+    rows = [each.before(make) for each in arrays]
+    operands = [*loop.operands, *chain(*rows)]
+    types = [value.type for value in operands]
+    new = make.create("stablehlo.while", operands, types, regions=2)
+    condition, body = (
+        region.blocks.append(*types, arg_locs=[loop.location] * len(types))
+        for region in new.regions
+    )
+    kept, carried = list[list[Value]](), iter(list(body.arguments)[len(loop.operands) :])
+    known = dict[Value, Value]()
+    for each, begin in zip(arrays, rows, strict=True):
+        kept.append([next(carried) for _ in begin])
+        known |= {op.results[0]: kept[-1][ago - 1] for op, ago in each.reads.items() if ago > 0}
+    inner = Trail(ir.InsertionPoint(body), loop.location)
+    after = _copied(trips.body, body, known)
+    for each, mine in zip(arrays, kept, strict=True):
+        row = known.get(each.write.value, each.write.value)
+        after += [inner.reshape(row, inner.shape_of(value)) for value in mine[:1]] + mine[:-1]
+    inner.create("stablehlo.return", after, [])
+    end = _copied(loop.regions[0].blocks[0], condition, {})
+    Trail(ir.InsertionPoint(condition), loop.location).create("stablehlo.return", end, [])
+    function.made += every(new)[1:]
+    for result, value in zip(loop.results, new.results, strict=False):
+        function.stand(result, value)
+
+
+def _copied(block: ir.Block, to: ir.Block, known: dict[Value, Value]) -> list[Value]:
+    """Copy what stands in a block and is not known yet; what the copy returns."""
+    known |= zip(block.arguments, to.arguments, strict=False)
+    *ops, end = [view.operation for view in block.operations]
+    for op in ops:
+        if not any(result in known for result in op.results):
+            copy_to(ir.InsertionPoint(to), op, known)
+    return [known.get(value, value) for value in end.operands]

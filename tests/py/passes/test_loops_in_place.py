@@ -1,0 +1,120 @@
+"""Loops that write an array in place and read rows that they wrote, on 8 devices and one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from dtensor.dialect.layout import UNSHARDED
+from tests.py.passes.on_mesh import GRID, LINE, run, sent
+
+
+def filtered(x: Any, y: Any) -> Any:
+    """A recursive filter of the second order, behind two rows that stay."""
+    body: Any = lambda i, y: y.at[i].set(0.4 * y[i - 1] - 0.3 * y[i - 2] + x[i])  # noqa: E731
+    return lax.fori_loop(2, len(x), body, y)
+
+
+def substituted(x: Any, y: Any) -> Any:
+    """Backward substitution: the last row comes first, and is overwritten from its own."""
+
+    def body(k: Any, y: Any) -> Any:
+        i = len(x) - 2 - k
+        return y.at[i].set(jnp.tanh(y[i] - 0.5 * y[i + 1]) + x[i])
+
+    return lax.fori_loop(0, len(x) - 1, body, y)
+
+
+def relaxed(x: Any, y: Any) -> Any:
+    """A sweep of Gauss and Seidel: new rows from above, old ones from below; the ends stay."""
+    body: Any = lambda i, y: y.at[i].set((y[i - 1] + y[i + 1] + jnp.cumsum(x[i])) / 3)  # noqa: E731
+    return lax.fori_loop(1, len(x) - 1, body, y)
+
+
+def added(x: Any, y: Any) -> Any:
+    """Running sums in place, by slices, and how often a sum was positive."""
+
+    def body(i: Any, carry: Any) -> Any:
+        y, n = carry
+        row = lax.dynamic_slice(y, (i - 3, 0), (1, 6)) + x[i]
+        return lax.dynamic_update_slice(y, row, (i, 0)), n + (row > 0).sum()
+
+    return lax.fori_loop(3, len(x), body, (y, 0))
+
+
+def tridiagonal(x: Any, y: Any) -> Any:
+    """The algorithm of Thomas: two arrays, each of which reads what it and the other wrote."""
+    upper = 0.25 * jnp.tanh(x)
+
+    def forwards(i: Any, carry: Any) -> Any:
+        c, d = carry
+        under = 2.0 - 0.5 * c[i - 1]
+        return c.at[i].set(upper[i] / under), d.at[i].set((d[i] - 0.5 * d[i - 1]) / under)
+
+    c, d = lax.fori_loop(1, len(x), forwards, (upper / 2, y))
+
+    def backwards(k: Any, d: Any) -> Any:
+        i = len(x) - 2 - k
+        return d.at[i].add(-c[i] * d[i + 1])
+
+    return lax.fori_loop(0, len(x) - 1, backwards, d)
+
+
+PROGRAMS: list[Callable[..., Any]] = [filtered, substituted, relaxed, added, tridiagonal]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    ("n", "mesh", "axes"), [(192, LINE, "x"), (166, GRID, "y"), (301, LINE, "x")]
+)
+def test_rows_are_carried(n: int, mesh: Any, axes: Any, program: Callable[..., Any]) -> None:
+    x, y = np.random.default_rng(n).normal(size=(2, n, 6)).astype(np.float32)
+    rows = [axes, UNSHARDED]
+    compiled = run(program, mesh, [rows, rows], x, y, error=2e-5, absolute=2e-5)
+    assert sent(compiled) < x.nbytes / 2
+
+
+@pytest.mark.parametrize("apart", [5, -5])
+def test_rows_that_were_written_long_ago_are_read_of_the_array(apart: int) -> None:
+    """Five trips ago, which is too many to carry; or five trips ahead, which none has written."""
+
+    def program(y: Any) -> Any:
+        begin, end = max(apart, 0), len(y) + min(apart, 0)
+        return lax.fori_loop(begin, end, lambda i, y: y.at[i].set(y[i - apart] - y[i]), y)
+
+    y = np.random.default_rng(1).integers(-4, 5, (192, 6)).astype(np.int32)
+    run(program, LINE, [["x", UNSHARDED]], y)
+
+
+def test_what_else_reads_the_array() -> None:
+    """The row that was written just now, all of the array, and a row at a place nobody knows."""
+
+    def program(x: Any, y: Any, place: Any) -> Any:
+        def newest(i: Any, y: Any) -> Any:
+            y = y.at[i].set(x[i] - y[i - 1])
+            return y.at[i].add(jnp.abs(y[i]))
+
+        def whole(i: Any, y: Any) -> Any:
+            return y.at[i].set(x[i] - y.max(0))
+
+        def anywhere(i: Any, y: Any) -> Any:
+            return y.at[i].set(x[i] - y[(place + i) % len(y)])
+
+        return [lax.fori_loop(1, len(x), f, y) for f in (newest, whole, anywhere)]
+
+    x, y = np.random.default_rng(1).integers(-4, 5, (2, 64, 6)).astype(np.int32)
+    rows = ["x", UNSHARDED]
+    run(program, LINE, [rows, rows, None], x, y, 7)
+
+
+def test_the_gradient() -> None:
+    x, y = np.random.default_rng(2).normal(size=(2, 192, 6)).astype(np.float32)
+    rows = ["x", UNSHARDED]
+    loss = jax.grad(lambda x, y: jnp.sum(jnp.sin(filtered(x, y))), argnums=(0, 1))
+    run(loss, LINE, [rows, rows], x, y, error=1e-4, absolute=1e-4)
