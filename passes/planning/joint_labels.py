@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import product, repeat
 
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.planning.all_places import Groups, uses, words
@@ -19,6 +19,7 @@ from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
 from dtensor.passes.propagation.places import WHOLE
 from dtensor.passes.sharding.specs import RankSpecs, Specs
 
+Word = tuple[tuple[int, int], ...]  # per sub-axis its number and where it stands in a factor
 Held = tuple[tuple[int, ...] | None, ...]  # per sub-axis its places on a node; None if it may move
 
 
@@ -34,6 +35,7 @@ class JointLabels:
         self.together = False
         self._groups = groups
         self._tables = {n: LabelTable(n) for n in set(specs.sizes)}
+        self._words: dict[object, list[Word]] = {}
 
     def of(
         self,
@@ -90,20 +92,20 @@ class JointLabels:
             if choice >= 0:
                 by_factor.setdefault(choice, []).append(axis)
         options = [
-            list(
-                words(
-                    rule.factors[f].size,
-                    blocks[f] if blocks else (),
-                    axes,
-                    self.specs.sizes,
-                    self._groups,
-                    self.together,
-                )
-            )
+            self._orders(rule.factors[f].size, blocks[f] if blocks else (), tuple(axes))
             for f, axes in by_factor.items()
         ]
         for picked in product(*options):
             yield {axis: major for word in picked for axis, major in word}
+
+    def _orders(self, size: int, blocks: tuple[int, ...], axes: tuple[int, ...]) -> list[Word]:
+        """The orders in which some sub-axes can split a factor: see `words`."""
+        key = (size, blocks, axes, self.together)
+        found = self._words.get(key)
+        if found is None:
+            orders = words(size, blocks, axes, self.specs.sizes, self._groups, self.together)
+            found = self._words[key] = list(orders)
+        return found
 
     def _joint(
         self,
@@ -163,8 +165,8 @@ def _spec_numbers(
 ) -> tuple[int, ...] | None:
     """The specs of some tensors, from the places of each sub-axis on all; None for mixed parts."""
     found = []
-    for k, specs in enumerate(sides):
-        mine = tuple([each[k] for each in places])
+    columns = zip(*places, strict=True) if places else repeat(())
+    for specs, mine in zip(sides, columns, strict=False):
         if min(mine, default=WHOLE) < WHOLE and len({p for p in mine if p < WHOLE}) > 1:
             return None
         found.append(specs.of(mine))
