@@ -95,27 +95,28 @@ class _Array:
             return None
         if len(users(trips.given[k])) > 1:  # not by what the body returns alone
             return None
-        first, second, *_ = written = trips.rows(write).astype(object)
+        first, second, *_ = written = trips.places(write)
         reads = dict[ir.Operation, int]()
         for reader in users(array):
             if reader == write.op:
                 continue
             is_slice = reader.name == "stablehlo.dynamic_slice" and reader.block == trips.body
             site = trips.walk(reader) if is_slice else None
-            if site is None or site.dim != write.dim:
+            if site is None or (site.dim, site.rows) != (write.dim, write.rows):
                 return None
-            apart = written - trips.rows(site).astype(object)
-            ago = int(apart[0] * (second - first))
-            if any(apart != apart[0]) or ago > _MOST:
+            apart = written - trips.places(site)
+            ago, rest = divmod(apart[0], second - first)
+            if any(apart != apart[0]) or rest or ago > _MOST:
                 return None
             reads[reader] = ago
         return _Array(trips, k, write, reads)
 
     def before(self, make: Builder) -> list[Value]:
         """The rows where trips before the first one would have written, the nearest first."""
-        first, second, *_ = self.trips.rows(self.write).astype(object)
-        rows = [first - (second - first) * ago for ago in range(1, max(self.reads.values()) + 1)]
-        return [make.cut(self.trips.loop.operands[self.k], self.write.dim, row, 1) for row in rows]
+        first, second, *_ = self.trips.places(self.write)
+        value, write = self.trips.loop.operands[self.k], self.write
+        ago = range(1, max(self.reads.values()) + 1)
+        return [make.cut(value, write.dim, first - k * (second - first), write.rows) for k in ago]
 
 
 def _replace(trips: Trips, arrays: Sequence[_Array], function: Rewriting) -> None:

@@ -180,7 +180,7 @@ class _Chunked:
             shape = (turns.blocks, *make.shape_of(loop.operands[k]))
             begin.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
         for k, site in written.items():
-            shape = turns.shape(make, loop.operands[k], site.dim)
+            shape = turns.shape(make, loop.operands[k], site)
             begin.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
@@ -189,9 +189,9 @@ class _Chunked:
             after = turns.kept(inner, number, before, [*map(to.all, changed.values())])
             for site, array in zip(written.values(), arrays, strict=True):
                 dim, shape = site.dim + 1, inner.shape_of(array)
-                row = inner.reshape(to.all(site.value), (*shape[:dim], 1, *shape[dim + 1 :]))
-                places = inner.starts_along(array, dim, turns.place(inner, number))
-                after.append(inner.updated(array, row, places))
+                shape = (*shape[:dim], site.rows, *shape[dim + 1 :])
+                places = inner.starts_along(array, dim, turns.place(inner, number, site.rows))
+                after.append(inner.updated(array, inner.reshape(to.all(site.value), shape), places))
             return after
 
         ends = counted_loop(make, turns.size, begin, step, self.made)
@@ -221,12 +221,13 @@ class _Chunked:
 
     def _rows(self, make: Builder, given: Value, blocks: Value, site: Site) -> Value:
         """An array whose rows the trips wrote; the others are as they were given."""
-        written, shape = self.turns.joined(make, blocks, site.dim), make.shape_of(given)
-        if self.trips.count == shape[site.dim]:
+        written, shape = self.turns.joined(make, blocks, site), make.shape_of(given)
+        count = site.rows * self.trips.count
+        if count == shape[site.dim]:
             return written
         written = make.lengthened(written, site.dim, site.first, shape[site.dim])
         index = make.iota(shape, site.dim, "i32")
-        is_written = make.within(index, site.first, site.first + self.trips.count)
+        is_written = make.within(index, site.first, site.first + count)
         return make.select(is_written, written, given)
 
 

@@ -24,17 +24,19 @@ _UPDATE: Final = "stablehlo.dynamic_update_slice"
 
 @dataclass(frozen=True)
 class Site:
-    """An operation of a body that reads, or writes, one element of a dimension in each trip.
+    """An operation of a body that reads, or writes, the next rows of an array in each trip.
 
     Attributes:
         op: a dynamic_slice, a dynamic_update_slice, or a scatter that does the same.
-        dim: the dimension, which is little longer than there are trips, if at all.
-        first: the first element that any trip reads or writes.
+        dim: the dimension along which the rows follow each other; few are left out.
+        first: the first row that any trip reads or writes.
+        rows: how many rows each of them does.
     """
 
     op: ir.Operation
     dim: int
     first: int
+    rows: int
 
     @property
     def value(self) -> Value:
@@ -91,7 +93,7 @@ class Trips:
             return None
         moving = [view.operation for view in loop.regions[1].blocks[0].operations]
         moving = [op for op in moving if op.name in (_READ, _UPDATE, _SCATTER)]
-        if not any(_is_nearly(size, count) for op in moving for size in shape_of(op.operands[0])):
+        if not any(_may_walk(op, count) for op in moving):
             return None
         trips = Trips(loop, count)
         return trips if trips.is_alike else None
@@ -142,42 +144,43 @@ class Trips:
         elif kind == "bool":
             self._numbers[value] = numbers.astype(bool)
 
-    def rows(self, site: Site) -> Numbers:
-        """The element that a site reads or writes in each trip."""
+    def places(self, site: Site) -> Numbers:
+        """The first row that a site reads or writes in each trip."""
         start = 2 if site.op.name == _UPDATE else 1
         index = site.op.operands[start + (0 if site.op.name == _SCATTER else site.dim)]
         found = self._number(index)
         assert found is not None, "a site walks"
-        return found
+        return found.astype(object)
 
     def _direction(self, site: Site) -> int:
-        """1 where the numbers count up, -1 where they count down."""
-        first, second, *_ = self.rows(site).astype(object)
+        """More than 0 where the numbers count up, less where they count down."""
+        first, second, *_ = self.places(site)
         return int(second - first)
 
     def walk(self, op: ir.Operation) -> Site | None:
-        """An operation that reads or writes an element of one dimension in each trip; or None."""
+        """An operation that reads or writes the next rows of an array in each trip; or None."""
         sizes = shape_of(op.operands[0])
         if op.name == _SCATTER:
-            dim = IndexNumbers.of(op).gone[0] if self._puts_row(op, sizes) else None
-            first = None if dim is None else self._first(sizes[dim], op.operands[1])
-            return None if dim is None or first is None else Site(op, dim, first)
-        kept = shape_of(op.results[0] if op.name == _READ else op.operands[1])
-        cut = [d for d, size in enumerate(sizes) if kept[d] != size]
-        if len(cut) != 1 or kept[cut[0]] != 1:
+            dims = IndexNumbers.of(op).gone if self._puts_row(op, sizes) else []
+            rows, starts = 1, {d: op.operands[1] for d in dims}
+        else:
+            kept = _kept(op)
+            dims = [d for d, size in enumerate(sizes) if kept[d] != size]
+            rows = kept[dims[0]] if dims else 0
+            starts = dict(enumerate(op.operands[1 if op.name == _READ else 2 :]))
+        if len(dims) != 1 or not rows:
             return None
-        starts = op.operands[1:] if op.name == _READ else op.operands[2:]
-        first = self._first(sizes[cut[0]], starts[cut[0]])
-        return None if first is None else Site(op, cut[0], first)
+        first = self._first(sizes[dims[0]], starts[dims[0]], rows)
+        return None if first is None else Site(op, dims[0], first, rows)
 
-    def _first(self, size: int, index: Value) -> int | None:
-        """The first element that trips walk to; None if they do not take one after another."""
-        found = self._number(index)
-        if found is None or not _is_nearly(size, self.count):
+    def _first(self, size: int, index: Value, rows: int) -> int | None:
+        """The first row that trips walk to; None if they do not take one stretch after another."""
+        found, count = self._number(index), self.count * rows
+        if found is None or not _is_nearly(size, count):
             return None
         first, trips = int(found.min()), np.arange(self.count)
-        walks = any(np.array_equal(found, first + each) for each in (trips, trips[::-1]))
-        return first if walks and 0 <= first <= size - self.count else None
+        walks = any(np.array_equal(found, first + rows * each) for each in (trips, trips[::-1]))
+        return first if walks and 0 <= first <= size - count else None
 
     def _read(self, op: ir.Operation) -> Site | None:
         """Where an operation reads an array that never changes."""
@@ -221,8 +224,21 @@ class Trips:
         )
 
 
+def _kept(op: ir.Operation) -> list[int]:
+    """How much of each dimension a slice reads, or an update writes; of a scatter, the least."""
+    if op.name == _SCATTER:
+        return [1] * len(shape_of(op.operands[0]))
+    return shape_of(op.results[0] if op.name == _READ else op.operands[1])
+
+
+def _may_walk(op: ir.Operation, count: int) -> bool:
+    """Whether so many trips may take all rows of an array, but for few."""
+    pairs = zip(shape_of(op.operands[0]), _kept(op), strict=True)
+    return any(_is_nearly(size, count * kept) for size, kept in pairs)
+
+
 def _is_nearly(size: int, count: int) -> bool:
-    """Whether so many trips take all elements of a dimension of this size, but for few."""
+    """Whether so many rows are all of a dimension, but for few."""
     return 0 <= PART * (size - count) <= size
 
 

@@ -31,7 +31,7 @@ class Turns:
     trips: Trips
     blocks: int
     size: int
-    _arrays: dict[tuple[Value, int, int], Value] = field(default_factory=dict)
+    _arrays: dict[tuple[Value, int, int, int], Value] = field(default_factory=dict)
 
     def of(
         self, make: Builder, number: Value, given: Mapping[int, Value], roots: Sequence[Value]
@@ -55,17 +55,17 @@ class Turns:
         for op in ops:
             site = trips.reads.get(op)
             if site is not None:
-                array, place = self._arrays[self._key(site)], self.place(make, number)
-                to.say(op.results, [make.stretch(array, site.dim + 1, place, 1)])
+                array, place = self._arrays[self._key(site)], self.place(make, number, site.rows)
+                to.say(op.results, [make.stretch(array, site.dim + 1, place, site.rows)])
             elif not to.write(op):
                 raise NotBatched
         return to
 
-    def place(self, make: Builder, number: Value) -> Value:
-        """Where a trip reads and writes in its block."""
-        if not self.trips.is_reverse:
-            return number
-        return make.binary("subtract", make.constant_like(self.size - 1, number), number)
+    def place(self, make: Builder, number: Value, rows: int = 1) -> Value:
+        """Where a trip reads and writes in its block, so many rows at a time."""
+        if self.trips.is_reverse:
+            number = make.binary("subtract", make.constant_like(self.size - 1, number), number)
+        return number if rows == 1 else make.times(number, rows)
 
     def kept(
         self, make: Builder, number: Value, before: Sequence[Value], after: Sequence[Value]
@@ -125,29 +125,30 @@ class Turns:
         """Cut the arrays that are read into blocks, side by side."""
         for site in self.trips.reads.values():
             array, dim = self.trips.array(site), site.dim
-            value = make.cut(array, dim, site.first, self.trips.count)
-            value = make.lengthened(value, dim, 0, self.blocks * self.size)
-            _, *shape = self.shape(make, array, dim)
+            value = make.cut(array, dim, site.first, site.rows * self.trips.count)
+            value = make.lengthened(value, dim, 0, site.rows * self.blocks * self.size)
+            _, *shape = self.shape(make, array, site)
             value = make.reshape(value, (*shape[:dim], self.blocks, *shape[dim:]))
             others = [d for d in range(len(shape) + 1) if d != dim]
             self._arrays.setdefault(self._key(site), make.transpose(value, [dim, *others]))
 
-    def _key(self, site: Site) -> tuple[Value, int, int]:
-        return self.trips.array(site), site.dim, site.first
+    def _key(self, site: Site) -> tuple[Value, int, int, int]:
+        return self.trips.array(site), site.dim, site.first, site.rows
 
-    def shape(self, make: Builder, array: Value, dim: int) -> tuple[int, ...]:
+    def shape(self, make: Builder, array: Value, site: Site) -> tuple[int, ...]:
         """The shape of an array in blocks."""
-        shape = make.shape_of(array)
-        return (self.blocks, *shape[:dim], self.size, *shape[dim + 1 :])
+        shape, dim = make.shape_of(array), site.dim
+        return (self.blocks, *shape[:dim], site.rows * self.size, *shape[dim + 1 :])
 
-    def joined(self, make: Builder, value: Value, dim: int) -> Value:
-        """The array of which these are the blocks."""
+    def joined(self, make: Builder, value: Value, site: Site) -> Value:
+        """The rows of which these are the blocks."""
+        dim = site.dim
         _, *shape = make.shape_of(value)
         order = list(range(1, len(shape) + 1))
         order.insert(dim, 0)
         value = make.transpose(value, order)
-        value = make.reshape(value, (*shape[:dim], self.blocks * self.size, *shape[dim + 1 :]))
-        return make.cut(value, dim, 0, self.trips.count)
+        value = make.reshape(value, (*shape[:dim], self.blocks * shape[dim], *shape[dim + 1 :]))
+        return make.cut(value, dim, 0, site.rows * self.trips.count)
 
 
 def needed(trips: Trips, roots: Sequence[Value]) -> list[ir.Operation]:

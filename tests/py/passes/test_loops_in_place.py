@@ -66,7 +66,39 @@ def tridiagonal(x: Any, y: Any) -> Any:
     return lax.fori_loop(0, len(x) - 1, backwards, d)
 
 
-PROGRAMS: list[Callable[..., Any]] = [filtered, substituted, relaxed, added, tridiagonal]
+def block_sums(x: Any, y: Any) -> Any:
+    """Five rows a trip: their running sums, from half of what the trip before it ended with."""
+
+    def body(i: Any, carry: Any) -> Any:
+        y, total = carry
+        sums = jnp.cumsum(lax.dynamic_slice_in_dim(x, 5 * i, 5), 0) + total / 2
+        old = lax.dynamic_slice_in_dim(y, 5 * i, 5)
+        return lax.dynamic_update_slice_in_dim(y, sums - old, 5 * i, 0), sums[-1]
+
+    return lax.fori_loop(0, len(x) // 5, body, (y, jnp.zeros(6)))
+
+
+def turned_blocks(x: Any, y: Any) -> Any:
+    """Five rows a trip, from the end on, of the five that the trip before wrote, turned."""
+
+    def body(k: Any, y: Any) -> Any:
+        i = 5 * (len(x) // 5 - 2 - k)
+        after = lax.dynamic_slice_in_dim(y, i + 5, 5)[::-1]
+        rows = jnp.tanh(jnp.sort(after, 1) + lax.dynamic_slice_in_dim(x, i, 5))
+        return lax.dynamic_update_slice_in_dim(y, rows, i, 0)
+
+    return lax.fori_loop(0, len(x) // 5 - 1, body, y)
+
+
+PROGRAMS: list[Callable[..., Any]] = [
+    filtered,
+    substituted,
+    relaxed,
+    added,
+    tridiagonal,
+    block_sums,
+    turned_blocks,
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
