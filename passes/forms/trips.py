@@ -82,8 +82,13 @@ class Trips:
             if site is not None:
                 self.reads[view.operation] = site
         sites = [*self.reads.values(), *self.writes.values()]
-        self.is_reverse = bool(sites) and self._direction(sites[0]) < 0
-        self.is_alike = all((self._direction(site) < 0) == self.is_reverse for site in sites)
+        moved = [site for site in sites if site.op.results[0] not in self._numbers] or sites
+        self.is_reverse = bool(moved) and self._direction(moved[0]) < 0
+        self.is_alike = not any(map(self.is_turned, moved))
+
+    def is_turned(self, site: Site) -> bool:
+        """Whether a site walks against the others: of numbers that are known, it may."""
+        return (self._direction(site) < 0) != self.is_reverse
 
     @staticmethod
     def of(loop: ir.Operation) -> Trips | None:
@@ -100,10 +105,9 @@ class Trips:
 
     def array(self, site: Site) -> Value:
         """The array that is read, as it stands outside of the loop."""
-        value: Value = site.op.operands[0]
-        if isinstance(value.owner, ir.Block) and value.owner == self.body:
-            value = self.loop.operands[ir.BlockArgument(value).arg_number]
-        return value
+        found = self._outside(site.op.operands[0])
+        assert found is not None, "an array that never changes"
+        return found
 
     def _read_numbers(self) -> None:
         """Find the scalars of the body that count, in every trip."""
@@ -122,9 +126,29 @@ class Trips:
                 self._read_known(op.results[0], op.results[0])
             given = [self._number(operand) for operand in op.operands]
             known = [found for found in given if found is not None]
-            numbers = of_each_trip(op, known) if len(known) == len(given) else None
+            numbers = of_each_trip(op, known) if len(known) == len(given) else self._looked_up(op)
             if numbers is not None:
                 self._note(op.results[0], numbers)
+
+    def _looked_up(self, op: ir.Operation) -> Numbers | None:
+        """The element of a table of numbers that each trip reads, as of `jnp.arange(n)`."""
+        if op.name != _READ or len(shape_of(op.operands[0])) != 1:
+            return None
+        place, table = self._number(op.operands[1]), self._outside(op.operands[0])
+        numbers = None if place is None or table is None else known_integers(table)
+        if place is None or numbers is None:
+            return None
+        found: Numbers = numbers[np.clip(place, 0, len(numbers) - 1)]
+        return found
+
+    def _outside(self, value: Value) -> Value | None:
+        """A value of the body that never changes, as it stands outside of the loop; or None."""
+        if block_of(value) != self.body:
+            return value
+        is_argument = isinstance(value.owner, ir.Block)
+        k = ir.BlockArgument(value).arg_number if is_argument else -1
+        found: Value | None = self.loop.operands[k] if k in self.fixed else None
+        return found
 
     def _number(self, value: Value) -> Numbers | None:
         if value not in self._numbers and block_of(value) != self.body:
@@ -184,12 +208,7 @@ class Trips:
 
     def _read(self, op: ir.Operation) -> Site | None:
         """Where an operation reads an array that never changes."""
-        if op.name != _READ:
-            return None
-        array: Value = op.operands[0]
-        is_fixed = block_of(array) != self.body or (
-            isinstance(array.owner, ir.Block) and ir.BlockArgument(array).arg_number in self.fixed
-        )
+        is_fixed = op.name == _READ and self._outside(op.operands[0]) is not None
         return self.walk(op) if is_fixed else None
 
     def _write(self, k: int) -> Site | None:

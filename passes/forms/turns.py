@@ -126,6 +126,8 @@ class Turns:
         for site in self.trips.reads.values():
             array, dim = self.trips.array(site), site.dim
             value = make.cut(array, dim, site.first, site.rows * self.trips.count)
+            if self.trips.is_turned(site):
+                value = make.reversed(value, dim)
             value = make.lengthened(value, dim, 0, site.rows * self.blocks * self.size)
             _, *shape = self.shape(make, array, site)
             value = make.reshape(value, (*shape[:dim], self.blocks, *shape[dim:]))

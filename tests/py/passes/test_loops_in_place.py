@@ -1,4 +1,4 @@
-"""Loops that write an array in place and read rows that they wrote, on 8 devices and one."""
+"""Loops that take rows by their numbers, and read rows that they wrote, on 8 devices and one."""
 
 from __future__ import annotations
 
@@ -90,6 +90,14 @@ def turned_blocks(x: Any, y: Any) -> Any:
     return lax.fori_loop(0, len(x) // 5 - 1, body, y)
 
 
+def by_numbers(x: Any, y: Any) -> Any:
+    """Rows at numbers that the loops are given: from the first on, from the last on, or mapped."""
+    numbers = jnp.arange(len(x))
+    upwards = lax.scan(lambda c, i: (0.5 * c + x[i], c - i % 3), y[0], numbers)
+    downwards, _ = lax.scan(lambda c, i: (0.5 * c - x[i] + i % 3, None), y[1], numbers[::-1])
+    return upwards, downwards, lax.map(lambda i: x[i] * y[i] + i, numbers)
+
+
 PROGRAMS: list[Callable[..., Any]] = [
     filtered,
     substituted,
@@ -98,6 +106,7 @@ PROGRAMS: list[Callable[..., Any]] = [
     tridiagonal,
     block_sums,
     turned_blocks,
+    by_numbers,
 ]
 
 
