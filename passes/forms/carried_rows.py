@@ -24,10 +24,11 @@ _MOST = 4  # trips ago
 def carry_rows(loop: ir.Operation, function: Rewriting) -> None:
     """Carry the rows that a loop along a split dimension reads of what it wrote."""
     trips = Trips.of(loop)
-    if trips is None or not trips.carried or not _is_split(trips, function):
+    if trips is None or not _is_split(trips, function):
         return
-    if _overwrite(trips, function):
-        function.clean()  # the array has a reader less
+    has_read, has_written = _read_rows(trips, function), _overwrite(trips, function)
+    if has_read or has_written:
+        function.clean()  # an array has a reader less
         trips = Trips(loop, trips.count)
     found = [each for k in trips.carried if (each := _Array.of(trips, k)) is not None]
     for each in found:
@@ -41,13 +42,30 @@ def carry_rows(loop: ir.Operation, function: Rewriting) -> None:
 
 def _is_split(trips: Trips, function: Rewriting) -> bool:
     """Whether some dimension that is walked is split before the loop, or after it."""
-    places = [(trips.array(site), site.dim) for site in trips.reads.values()]
+    rows = [trips.rows_of(view.operation) for view in trips.body.operations]
+    reads = [*trips.reads.values(), *(site for site in rows if site is not None)]
+    places = [(trips.array(site), site.dim) for site in reads]
     for k in (*trips.carried, *trips.writes):
         write = trips.written(k, anyhow=True)
         if write is not None:
             values: list[Value] = [trips.loop.operands[k], trips.loop.results[k]]
             places += [(value, write.dim) for value in values]
     return bool(places) and function.shards.nearly(*places) > 1
+
+
+def _read_rows(trips: Trips, function: Rewriting) -> bool:
+    """Read `x[i, j]` as `x[i][j]`; whether there is any."""
+    found = False
+    for view in list(trips.body.operations):
+        op = view.operation
+        site = trips.rows_of(op)
+        if site is not None:
+            make, found, (array, *starts) = Builder(op, function.made), True, op.operands
+            row = make.stretch(array, site.dim, starts[site.dim], site.rows)
+            starts[site.dim] = make.constant_like(0, starts[site.dim])
+            sizes = make.shape_of(op.results[0])
+            function.replace(op, make.dynamic_slice(row, starts, sizes))
+    return found
 
 
 def _overwrite(trips: Trips, function: Rewriting) -> bool:
@@ -102,7 +120,11 @@ class _Array:
                 continue
             is_slice = reader.name == "stablehlo.dynamic_slice" and reader.block == trips.body
             site = trips.walk(reader) if is_slice else None
-            if site is None or (site.dim, site.rows) != (write.dim, write.rows):
+            if site is None or (site.dim, site.step, site.rows) != (
+                write.dim,
+                write.step,
+                write.rows,
+            ):
                 return None
             apart = written - trips.places(site)
             ago, rest = divmod(apart[0], second - first)

@@ -20,6 +20,7 @@ from dtensor.passes.program import counted, never_changed_in, trip_count
 _READ: Final = "stablehlo.dynamic_slice"
 _SCATTER: Final = "stablehlo.scatter"
 _UPDATE: Final = "stablehlo.dynamic_update_slice"
+_MOST = 8  # parts of what one trip reads
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,21 @@ class Site:
         op: a dynamic_slice, a dynamic_update_slice, or a scatter that does the same.
         dim: the dimension along which the rows follow each other; few are left out.
         first: the first row that any trip reads or writes.
+        step: how many rows further on the next trip does.
         rows: how many rows each of them does.
     """
 
     op: ir.Operation
     dim: int
     first: int
+    step: int
     rows: int
+
+    @property
+    def parts(self) -> list[tuple[int, int]]:
+        """Rows that overlap no others, of `step` each: where they begin, and how many are read."""
+        starts = range(0, self.rows, self.step)
+        return [(self.first + k, min(self.step, self.rows - k)) for k in starts]
 
     @property
     def value(self) -> Value:
@@ -170,9 +179,7 @@ class Trips:
 
     def places(self, site: Site) -> Numbers:
         """The first row that a site reads or writes in each trip."""
-        start = 2 if site.op.name == _UPDATE else 1
-        index = site.op.operands[start + (0 if site.op.name == _SCATTER else site.dim)]
-        found = self._number(index)
+        found = self._number(_start(site.op, site.dim))
         assert found is not None, "a site walks"
         return found.astype(object)
 
@@ -185,26 +192,34 @@ class Trips:
         """An operation that reads or writes the next rows of an array in each trip; or None."""
         sizes = shape_of(op.operands[0])
         if op.name == _SCATTER:
-            dims = IndexNumbers.of(op).gone if self._puts_row(op, sizes) else []
-            rows, starts = 1, {d: op.operands[1] for d in dims}
-        else:
-            kept = _kept(op)
-            dims = [d for d, size in enumerate(sizes) if kept[d] != size]
-            rows = kept[dims[0]] if dims else 0
-            starts = dict(enumerate(op.operands[1 if op.name == _READ else 2 :]))
-        if len(dims) != 1 or not rows:
-            return None
-        first = self._first(sizes[dims[0]], starts[dims[0]], rows)
-        return None if first is None else Site(op, dims[0], first, rows)
+            return (
+                self._along(op, IndexNumbers.of(op).gone[0]) if self._puts_row(op, sizes) else None
+            )
+        cut = [d for d, kept in enumerate(_kept(op)) if kept != sizes[d]]
+        return self._along(op, cut[0]) if len(cut) == 1 else None
 
-    def _first(self, size: int, index: Value, rows: int) -> int | None:
-        """The first row that trips walk to; None if they do not take one stretch after another."""
-        found, count = self._number(index), self.count * rows
-        if found is None or not _is_nearly(size, count):
+    def rows_of(self, op: ir.Operation) -> Site | None:
+        """The rows that a slice walks which takes some elements alone of each; None of others."""
+        if op.name != _READ or self._outside(op.operands[0]) is None:
             return None
-        first, trips = int(found.min()), np.arange(self.count)
-        walks = any(np.array_equal(found, first + rows * each) for each in (trips, trips[::-1]))
-        return first if walks and 0 <= first <= size - count else None
+        pairs = zip(shape_of(op.operands[0]), _kept(op), strict=True)
+        cut = [d for d, (size, kept) in enumerate(pairs) if kept != size]
+        sites = [self._along(op, d) for d in cut] if len(cut) > 1 else []
+        return next((site for site in sites if site is not None), None)
+
+    def _along(self, op: ir.Operation, dim: int) -> Site | None:
+        """An operation that takes next rows along a dimension; None if it does not."""
+        places = self._number(_start(op, dim))
+        if places is None:
+            return None
+        places, rows, size = places.astype(object), _kept(op)[dim], shape_of(op.operands[0])[dim]
+        first, step, trips = min(places), abs(places[1] - places[0]), np.arange(self.count)
+        walks = any(np.array_equal(places, first + step * each) for each in (trips, trips[::-1]))
+        is_inside = 0 <= first <= size - step * (self.count - 1) - rows
+        is_most = PART * (size - step * self.count) <= size and rows <= _MOST * step
+        return (
+            Site(op, dim, first, step, rows) if step and walks and is_inside and is_most else None
+        )
 
     def _read(self, op: ir.Operation) -> Site | None:
         """Where an operation reads an array that never changes."""
@@ -225,10 +240,11 @@ class Trips:
         op = maker_of(self.given[k])
         if op is None or op.name not in (_UPDATE, _SCATTER):
             return None
-        if op.operands[0] != self.body.arguments[k]:
-            return None
         is_plain = op.name == _UPDATE or overwrites(op.regions[0], 1)
-        return self.walk(op) if anyhow or is_plain else None
+        if op.operands[0] != self.body.arguments[k] or not (anyhow or is_plain):
+            return None
+        site = self.walk(op)
+        return site if site is not None and site.step == site.rows else None
 
     def _puts_row(self, op: ir.Operation, sizes: Sequence[int]) -> bool:
         """Whether a scatter writes an element of one dimension, and all of the others."""
@@ -253,12 +269,14 @@ def _kept(op: ir.Operation) -> list[int]:
 def _may_walk(op: ir.Operation, count: int) -> bool:
     """Whether so many trips may take all rows of an array, but for few."""
     pairs = zip(shape_of(op.operands[0]), _kept(op), strict=True)
-    return any(_is_nearly(size, count * kept) for size, kept in pairs)
+    return any(kept < size and count <= size for size, kept in pairs)
 
 
-def _is_nearly(size: int, count: int) -> bool:
-    """Whether so many rows are all of a dimension, but for few."""
-    return 0 <= PART * (size - count) <= size
+def _start(op: ir.Operation, dim: int) -> Value:
+    """Where an operation begins to read or write along a dimension."""
+    first = {_READ: 1 + dim, _UPDATE: 2 + dim, _SCATTER: 1}[op.name]
+    value: Value = op.operands[first]
+    return value
 
 
 def _shape(value: Value) -> list[int] | None:

@@ -55,8 +55,12 @@ class Turns:
         for op in ops:
             site = trips.reads.get(op)
             if site is not None:
-                array, place = self._arrays[self._key(site)], self.place(make, number, site.rows)
-                to.say(op.results, [make.stretch(array, site.dim + 1, place, site.rows)])
+                place, dim, array = self.place(make, number, site.step), site.dim, trips.array(site)
+                parts = [
+                    make.stretch(self._arrays[array, dim, first, site.step], dim + 1, place, rows)
+                    for first, rows in site.parts
+                ]
+                to.say(op.results, [make.joined(parts, dim + 1)])
             elif not to.write(op):
                 raise NotBatched
         return to
@@ -124,23 +128,29 @@ class Turns:
     def cut(self, make: Builder) -> None:
         """Cut the arrays that are read into blocks, side by side."""
         for site in self.trips.reads.values():
-            array, dim = self.trips.array(site), site.dim
-            value = make.cut(array, dim, site.first, site.rows * self.trips.count)
-            if self.trips.is_turned(site):
-                value = make.reversed(value, dim)
-            value = make.lengthened(value, dim, 0, site.rows * self.blocks * self.size)
-            _, *shape = self.shape(make, array, site)
-            value = make.reshape(value, (*shape[:dim], self.blocks, *shape[dim:]))
-            others = [d for d in range(len(shape) + 1) if d != dim]
-            self._arrays.setdefault(self._key(site), make.transpose(value, [dim, *others]))
+            array = self.trips.array(site)
+            for first, _ in site.parts:
+                key = (array, site.dim, first, site.step)
+                if key not in self._arrays:
+                    self._arrays[key] = self._cut(make, array, site, first)
 
-    def _key(self, site: Site) -> tuple[Value, int, int, int]:
-        return self.trips.array(site), site.dim, site.first, site.rows
+    def _cut(self, make: Builder, array: Value, site: Site, first: int) -> Value:
+        """The rows of an array from one on, as many as a site steps over, in blocks."""
+        dim, count = site.dim, site.step * self.trips.count
+        value = make.cut(array, dim, first, min(count, make.shape_of(array)[dim] - first))
+        value = make.lengthened(value, dim, 0, count)
+        if self.trips.is_turned(site):
+            value = make.reversed(value, dim)
+        value = make.lengthened(value, dim, 0, site.step * self.blocks * self.size)
+        _, *shape = self.shape(make, array, site)
+        value = make.reshape(value, (*shape[:dim], self.blocks, *shape[dim:]))
+        others = [d for d in range(len(shape) + 1) if d != dim]
+        return make.transpose(value, [dim, *others])
 
     def shape(self, make: Builder, array: Value, site: Site) -> tuple[int, ...]:
         """The shape of an array in blocks."""
         shape, dim = make.shape_of(array), site.dim
-        return (self.blocks, *shape[:dim], site.rows * self.size, *shape[dim + 1 :])
+        return (self.blocks, *shape[:dim], site.step * self.size, *shape[dim + 1 :])
 
     def joined(self, make: Builder, value: Value, site: Site) -> Value:
         """The rows of which these are the blocks."""

@@ -90,6 +90,26 @@ def turned_blocks(x: Any, y: Any) -> Any:
     return lax.fori_loop(0, len(x) // 5 - 1, body, y)
 
 
+def windows(x: Any, y: Any) -> Any:
+    """Windows of three rows, of which every trip reads two again, and an element of a row."""
+
+    def body(i: Any, y: Any) -> Any:
+        row = lax.dynamic_slice_in_dim(x, i - 1, 3).mean(0)
+        return y.at[i].set(row * jnp.tanh(y[i - 1]) + x[i, 2] - x[i + 1, i % 6])
+
+    return lax.fori_loop(1, len(x) - 1, body, y)
+
+
+def in_pairs(x: Any, y: Any) -> Any:
+    """Two rows a trip of one array and every other one of another, the last pair first."""
+
+    def body(k: Any, c: Any) -> Any:
+        i = len(x) // 2 - 1 - k
+        return 0.5 * c + x[2 * i] * x[2 * i + 1] - y[2 * i]
+
+    return lax.fori_loop(0, len(x) // 2, body, jnp.ones(6))
+
+
 def by_numbers(x: Any, y: Any) -> Any:
     """Rows at numbers that the loops are given: from the first on, from the last on, or mapped."""
     numbers = jnp.arange(len(x))
@@ -106,6 +126,8 @@ PROGRAMS: list[Callable[..., Any]] = [
     tridiagonal,
     block_sums,
     turned_blocks,
+    windows,
+    in_pairs,
     by_numbers,
 ]
 
