@@ -209,12 +209,6 @@ class Gradient:
         return derivative(self.terms[j], (side, k))
 
     @property
-    def computed(self) -> list[Value]:
-        """All values that were computed, of the gradient and of what reads it."""
-        rows = self.rows
-        return [v for v in rows.known if (op := maker_of(v)) is not None and rows.reads(op)]
-
-    @property
     def reads(self) -> set[int]:
         """The operands whose scans the derivatives read."""
         active = self.active

@@ -79,7 +79,6 @@ def _replace_gradients(
     for gradient in found:
         if gradient:
             write_gradient(gradient, places, stands, function)
-            function.drop(*map(operation_of, gradient.computed))
     return True
 
 
