@@ -11,6 +11,7 @@ from dtensor.passes.ops.elements import real_element
 from dtensor.passes.ops.reduction import Reduction
 
 Shape = tuple[int, ...]
+Operand = Value | int | float  # of a value, a number that all its elements are
 
 
 def integers_attr(values: Sequence[int]) -> ir.Attribute:
@@ -204,9 +205,21 @@ class Builder:
 
     # Element by element.
 
-    def binary(self, name: str, left: Value, right: Value) -> Value:
+    def _both(self, one: Operand, other: Operand) -> tuple[Value, Value]:
+        """Two values, where a number stands for a constant of the type of the other one."""
+        if isinstance(one, ir.Value):
+            return one, other if isinstance(other, ir.Value) else self.constant_like(other, one)
+        assert isinstance(other, ir.Value), "two numbers, of no type"
+        return self.constant_like(one, other), other
+
+    def binary(self, name: str, left: Operand, right: Operand) -> Value:
         """An element-wise op whose result has the type of `left`; `name` without the dialect."""
+        left, right = self._both(left, right)
         return self.value(f"stablehlo.{name}", [left, right], left.type)
+
+    def unary(self, name: str, value: Value) -> Value:
+        """An element-wise op of one value, which gives its type; `name` without the dialect."""
+        return self.value(f"stablehlo.{name}", [value], value.type)
 
     def combined(self, name: str, values: Iterable[Value]) -> Value:
         """One value, at least, after another joined by an element-wise op of two."""
@@ -217,22 +230,19 @@ class Builder:
 
     def times(self, value: Value, factor: int) -> Value:
         """`value * factor`."""
-        if factor == 1:
-            return value
-        return self.binary("multiply", value, self.constant_like(factor, value))
+        return value if factor == 1 else self.binary("multiply", value, factor)
 
     def over(self, value: Value, divisor: int) -> Value:
         """`value / divisor`, towards zero."""
-        if divisor == 1:
-            return value
-        return self.binary("divide", value, self.constant_like(divisor, value))
+        return value if divisor == 1 else self.binary("divide", value, divisor)
 
     def modulo(self, value: Value, divisor: int) -> Value:
         """`value % divisor`, with the sign of `value`."""
-        return self.binary("remainder", value, self.constant_like(divisor, value))
+        return self.binary("remainder", value, divisor)
 
-    def compare(self, direction: str, left: Value, right: Value) -> Value:
+    def compare(self, direction: str, left: Operand, right: Operand) -> Value:
         """An i1 tensor: `left` compared with `right`; `direction` is EQ, NE, LT, LE, GT or GE."""
+        left, right = self._both(left, right)
         attribute = ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>")
         type_ = self.tensor_type(self.shape_of(left), "i1")
         return self.value(
@@ -241,25 +251,22 @@ class Builder:
 
     def within(self, index: Value, low: int, high: int) -> Value:
         """An i1 tensor: true where `low <= index < high`; `index` is signed."""
-        from_low = self.compare("GE", index, self.constant_like(low, index))
-        to_high = self.compare("LT", index, self.constant_like(high, index))
-        return self.binary("and", from_low, to_high)
+        return self.binary("and", self.compare("GE", index, low), self.compare("LT", index, high))
 
-    def select(self, predicate: Value, yes: Value, no: Value) -> Value:
+    def select(self, predicate: Value, yes: Operand, no: Operand) -> Value:
         """`yes` where the predicate, a scalar or of the same shape, is true; `no` elsewhere."""
+        yes, no = self._both(yes, no)
         return self.value("stablehlo.select", [predicate, yes, no], yes.type)
 
     def kept_before(
-        self, value: Value, dim: int, index: Value, end: int, beyond: Value | None = None
+        self, value: Value, dim: int, index: Value, end: int, beyond: Operand = 0
     ) -> Value:
-        """A value whose elements of an index of `end` or more along a dimension are zero.
+        """A value with `beyond` in the place of its elements of an index of `end` or more.
 
-        `index` has that of each element along the dimension, a 1-D tensor; `beyond`, of the type of
-        the value, stands in the place of zeros.
+        `index` has that of each element along the dimension, a 1-D tensor.
         """
-        inside = self.compare("LT", index, self.constant_like(end, index))
-        inside = self.broadcast(inside, self.shape_of(value), [dim])
-        return self.select(inside, value, beyond or self.zeros(value.type))
+        inside = self.broadcast(self.compare("LT", index, end), self.shape_of(value), [dim])
+        return self.select(inside, value, beyond)
 
     def convert(self, value: Value, element: str) -> Value:
         """`value` with elements of another type."""

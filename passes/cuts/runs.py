@@ -68,7 +68,7 @@ class Run:
         mask = make.within(index, low, last + 1)
         if step > 1:
             phase = make.modulo(index, step)
-            is_in_step = make.compare("EQ", phase, make.constant_like(low % step, phase))
+            is_in_step = make.compare("EQ", phase, low % step)
             mask = make.binary("and", mask, is_in_step)
         return mask
 

@@ -67,7 +67,7 @@ class ExpansionContext(Builder):
     def is_shard(self, axes: Sequence[AxisRef], number: int) -> Value:
         """Whether the device's coordinate along `axes` is a number: an i1 scalar."""
         index = self.axis_index(axes)
-        return self.compare("EQ", index, self.constant_like(number, index))
+        return self.compare("EQ", index, number)
 
     def all_reduced(self, value: Value, axes: Sequence[AxisRef], reduction: str) -> Value:
         """What the devices along `axes` have, combined."""

@@ -209,7 +209,7 @@ class Affine(Carries):
         found = make.constant_like(1, zero)
         for d, place in zip(self.mixed[part[0]], part[1], strict=True):
             index = make.iota(make.shape_of(zero), d + 1, "i32")
-            is_here = make.compare("EQ", index, make.constant_like(place, index))
+            is_here = make.compare("EQ", index, place)
             found = make.select(is_here, found, zero)
         return found
 

@@ -219,9 +219,7 @@ def _moved(make: Builder, value: Map, by: Value, name: str) -> Map:
 
 def _turned(make: Builder, value: Map) -> Map:
     """A map whose result has the other sign."""
-    factor, offset, high, low = (
-        make.value("stablehlo.negate", [each], each.type) for each in value
-    )
+    factor, offset, high, low = (make.unary("negate", each) for each in value)
     return Map(factor, offset, low, high)
 
 
@@ -232,7 +230,7 @@ def _scaled(make: Builder, value: Map, by: Value, name: str) -> Map:
     """
     factor, offset, *ends = (make.binary(name, each, by) for each in value)
     if name == "multiply":
-        is_zero = make.compare("EQ", by, make.zeros(by.type))
+        is_zero = make.compare("EQ", by, 0)
         none = _constant(make, offset)[2:]
         for k, (old, bound) in enumerate(zip(value[2:], none, strict=True)):
             is_none = make.binary("and", is_zero, make.compare("EQ", old, bound))

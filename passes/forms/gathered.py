@@ -165,7 +165,7 @@ class _Product:
             kept = [r for r, size in zip(walked, make.shape_of(mask), strict=True) if size > 1]
             mask = make.reshape(mask, [shape[place[r]] for r in kept])
             mask = make.spread(mask, shape, [place[r] for r in kept])
-            value = make.select(mask, value, make.constant_like(math.nan, value))
+            value = make.select(mask, value, math.nan)
         return value
 
     def _other_split(self, shape: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -120,8 +120,8 @@ class _Writing:
         """A value that is zero at the first element: infinity times zero would not be."""
         make, shape = self.make, self.make.shape_of(value)
         index = make.iota(shape, self.dim, "i32")
-        first = make.constant_like(self.size - 1 if self.is_reverse else 0, index)
-        return make.select(make.compare("EQ", index, first), make.zeros(value.type), value)
+        first = self.size - 1 if self.is_reverse else 0
+        return make.select(make.compare("EQ", index, first), 0, value)
 
     def _passed_on(
         self, block: Sequence[int], steps: dict[tuple[int, int], Term], given: dict[int, Value]

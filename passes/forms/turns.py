@@ -65,7 +65,7 @@ class Turns:
         """Where a trip reads and writes in its block."""
         if not self.trips.is_reverse:
             return number
-        return make.binary("subtract", make.constant_like(self.size - 1, number), number)
+        return make.binary("subtract", self.size - 1, number)
 
     def kept(
         self, make: Builder, number: Value, before: Sequence[Value], after: Sequence[Value]
@@ -74,7 +74,7 @@ class Turns:
         if self.size * self.blocks == self.trips.count:
             return list(after)
         index = self._index(make, number)
-        is_one = make.compare("LT", index, make.constant_like(self.trips.count, index))
+        is_one = make.compare("LT", index, self.trips.count)
         return [
             make.select(make.broadcast(is_one, make.shape_of(new), [0]), new, old)
             for old, new in zip(before, after, strict=True)
@@ -90,10 +90,9 @@ class Turns:
         start, step = self.trips.counters[k]
         index = self._index(make, number)
         if self.trips.is_reverse:
-            last = make.constant_like(self.trips.count - 1, index)
-            index = make.binary("subtract", last, index)
+            index = make.binary("subtract", self.trips.count - 1, index)
         index = make.times(make.convert(index, make.element_of(self.trips.body.arguments[k])), step)
-        return make.binary("add", index, make.constant_like(start, index))
+        return make.binary("add", index, start)
 
     def everywhere(self, make: Builder, k: int) -> Value:
         """What the loop starts from, in each block."""
@@ -104,8 +103,7 @@ class Turns:
     def started(self, make: Builder, k: int, others: Value) -> Value:
         """A carried value of all blocks: `others`, but in the first what the loop starts from."""
         index = make.iota((self.blocks,), 0, "i32")
-        first = make.constant_like(self.blocks - 1 if self.trips.is_reverse else 0, index)
-        is_first = make.compare("EQ", index, first)
+        is_first = make.compare("EQ", index, self.blocks - 1 if self.trips.is_reverse else 0)
         is_first = make.broadcast(is_first, make.shape_of(others), [0])
         return make.select(is_first, self.everywhere(make, k), others)
 

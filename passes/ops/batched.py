@@ -143,8 +143,7 @@ class Batched:
         make, number = self.make, self.one(index)
         is_one = [number]
         if op.name != "stablehlo.if":
-            places = [make.constant_like(k, number) for k in range(len(given) - 1)]
-            is_one = [make.compare("EQ", number, place) for place in places]
+            is_one = [make.compare("EQ", number, k) for k in range(len(given) - 1)]
         *others, found = given
         for is_it, values in reversed(list(zip(is_one, others, strict=True))):
             found = [
@@ -326,8 +325,7 @@ def _updated_apart(to: Batched, value: Value, new: Value, starts: Sequence[Value
         place = to.all(start)
         if element_kind(make.element_of(place))[1] < 32:  # it may not hold the last place
             place = make.convert(place, "i32")
-        bounds = make.constant_like(0, place), make.constant_like(size - count, place)
-        place = make.binary("minimum", make.binary("maximum", place, bounds[0]), bounds[1])
+        place = make.binary("minimum", make.binary("maximum", place, 0), size - count)
         rows.append(make.reshape(place, (to.count, 1)))
     dims = list(range(1, len(starts) + 1))
     numbers = stablehlo.ScatterDimensionNumbers.get(dims, [], [0], [0], dims, 1)

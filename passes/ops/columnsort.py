@@ -190,7 +190,7 @@ class _Columns:
         code = codes.of(self.ctx, value, place)
         if self.true == self.size:
             return code
-        is_here = self.ctx.compare("LT", place, self.ctx.constant_like(self.true, place))
+        is_here = self.ctx.compare("LT", place, self.true)
         return self.ctx.select(is_here, code, self.ctx.identity(Reduction.MIN, code.type))
 
     def _longer(self, values: Sequence[Value]) -> list[Value]:
@@ -213,7 +213,7 @@ class _Columns:
         ctx, d, p = self.ctx, self.dim, self.word.split
         long, most = self.local + self.more, self.more * (p - 1)
         shard = ctx.axis_index(self.word.axes)
-        start = ctx.binary("subtract", ctx.constant_like(most, shard), ctx.times(shard, self.more))
+        start = ctx.binary("subtract", most, ctx.times(shard, self.more))
         found = []
         for value in values:
             last = ctx.cut(value, d, long - most, most)

@@ -59,15 +59,13 @@ def compare_by(given: ir.Block, body: ir.Block, tie: int, end: int | None = None
         (more,) = applied(given, turned, ir.InsertionPoint(body))
         trail = Trail(ir.InsertionPoint(body), body.owner.location)
         earlier = trail.compare("LT", pairs[2 * tie], pairs[2 * tie + 1])
-        not_more = trail.value("stablehlo.not", [more], more.type)
+        not_more = trail.unary("not", more)
         less = trail.binary("or", less, trail.binary("and", not_more, earlier))
     if end is not None:
         trail = Trail(ir.InsertionPoint(body), body.owner.location)
         first, second = pairs[2 * tie : 2 * tie + 2]
-        limit = trail.constant_like(end, first)
-        is_behind = trail.compare("GE", second, limit)
-        less = trail.binary("or", is_behind, less)
-        less = trail.binary("and", trail.compare("LT", first, limit), less)
+        less = trail.binary("or", trail.compare("GE", second, end), less)
+        less = trail.binary("and", trail.compare("LT", first, end), less)
     trail.create("stablehlo.return", [less], [])
 
 

@@ -154,7 +154,7 @@ def _owned_elements(op: LocalOp, dim: int, cut: Cut) -> Value:
     """The elements that a slice takes along a dimension: those of the shard, and -0."""
     ctx, layout = op.ctx, op.operand_layouts[0]
     index = ctx.times(ctx.iota((cut.after,), 0, index_element(cut.before)), cut.step)
-    index = ctx.binary("add", index, ctx.constant_like(-cut.low, index))
+    index = ctx.binary("add", index, -cut.low)
     local_index, mine = ctx.localise_index(index, layout, dim, cut.before)
     local_index = clamped(ctx, local_index, cut.before // layout.dims[dim].split)
     value = take(ctx, op.operands[0], local_index, dim)

@@ -168,7 +168,7 @@ def in_rounds(
         if -1 in each.sources:
             old = ctx.stretch(result, dim, place, count)
             gets = looked_up(ctx, shard, [int(source != -1) for source in each.sources])
-            gets = ctx.compare("NE", gets, ctx.constant_like(0, gets))
+            gets = ctx.compare("NE", gets, 0)
             piece = ctx.select(gets, piece, old)
         result = ctx.updated(result, piece, ctx.starts_along(result, dim, place))
     return result

@@ -101,7 +101,7 @@ def joined_extremes(
     is_it = ctx.binary("and", is_best, ctx.compare("EQ", place, first))
     own = bits_of(ctx, value)
     wide = ctx.convert(own, _key(element))
-    found = ctx.all_reduced(ctx.select(is_it, wide, ctx.zeros(wide.type)), axes, "max")
+    found = ctx.all_reduced(ctx.select(is_it, wide, 0), axes, "max")
     number = ctx.bitcast(ctx.convert(found, ctx.element_of(own)), element)
     return [ctx.convert(number, given), first]
 
@@ -112,4 +112,4 @@ def _keys(op: LocalOp, value: Value, name: str) -> Value:
     if name == "max" or element_kind(op.ctx.element_of(value))[0] != "float":
         return key
     is_nan = op.ctx.compare("NE", value, value)
-    return op.ctx.select(is_nan, op.ctx.zeros(key.type), key)
+    return op.ctx.select(is_nan, 0, key)

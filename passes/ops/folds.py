@@ -16,7 +16,7 @@ from dtensor.dialect.mlir import Value, forget
 from dtensor.dialect.names import FOLDS
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
-from dtensor.passes.ops.ends import end_of, on_shard
+from dtensor.passes.ops.ends import end_of
 from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.rule import WindowDim, element_bytes
@@ -103,7 +103,7 @@ def _folded(
         else:
             piece, place = _turned(ctx, piece, dim, folds.mode, 0 if is_front else kept)
             if axes:
-                piece = on_shard(ctx, axes, here, piece, ctx.zeros(piece.type))
+                piece = ctx.select(ctx.is_shard(axes, here), piece, 0)
         piece = ctx.lengthened(piece, dim, place, ctx.shape_of(result)[dim])
         result = ctx.binary("add", result, piece)
     return result

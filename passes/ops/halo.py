@@ -176,7 +176,7 @@ def _begun(ctx: ExpansionContext, shard: Value, found: Reach, first: int, local:
     if found.spare:
         further = ctx.over(ctx.times(shard, found.places % found.apart), found.apart)
         moved = ctx.binary("add", moved, further)
-    return ctx.binary("add", moved, ctx.constant_like(first, shard))
+    return ctx.binary("add", moved, first)
 
 
 def exchange(

@@ -96,8 +96,7 @@ def _own_end(ctx: ExpansionContext, placed: Placed, dim: WindowDim, true: int) -
     if offset is None:
         return end
     end = ctx.binary("subtract", end, offset)
-    local = ctx.constant_like(size // layout.dims[d].split, end)
-    return ctx.binary("minimum", ctx.binary("maximum", end, ctx.constant_like(0, end)), local)
+    return ctx.binary("minimum", ctx.binary("maximum", end, 0), size // layout.dims[d].split)
 
 
 def _results(
@@ -131,11 +130,10 @@ def _results(
     parts, count = [], min(one.reading, shape[of_result])
     for k in range(count):
         # The places of the elements that are multiplied with this shard's part of the true kernel.
-        first = ctx.constant_like(k * step - gap + 1 - low, one.end)
-        end = ctx.binary("add", ctx.times(one.end, gap), first)
+        end = ctx.binary("add", ctx.times(one.end, gap), k * step - gap + 1 - low)
         inside = ctx.compare("LT", places, ctx.broadcast(end, (size,)))
         inside = ctx.broadcast(inside, ctx.shape_of(value), [d])
-        kept = ctx.select(inside, value, ctx.zeros(value.type))
+        kept = ctx.select(inside, value, 0)
         last = low - k * step + (size - 1) * apart  # place of the last element
         parts.append(made(kept, k, 1, (steps - 1) * gap - last))
     if count < shape[of_result]:

@@ -134,9 +134,7 @@ class Grown:
         self.operation.operands[k] = builder.convert(value, element)
         builder, value, bounds = self._bounds(k, last, dim)
         is_beyond = builder.compare("GT", value, bounds)
-        self.operation.operands[k] = builder.select(
-            is_beyond, builder.constant_like(-1, value), value
-        )
+        self.operation.operands[k] = builder.select(is_beyond, -1, value)
 
     def set_beyond(self, k: int, dim: int, index: int) -> None:
         """Let indices in operand `k` beyond the true end of a dimension be `index`."""
@@ -145,11 +143,8 @@ class Grown:
         builder, value = Builder(self.operation, self.made), self.operation.operands[k]
         value = builder.convert(value, signed_index(builder.element_of(value)))
         place = builder.iota(builder.shape_of(value), dim, "i32")
-        end = builder.constant_like(self.operands_before(k)[dim], place)
-        is_true = builder.compare("LT", place, end)
-        self.operation.operands[k] = builder.select(
-            is_true, value, builder.constant_like(index, value)
-        )
+        is_true = builder.compare("LT", place, self.operands_before(k)[dim])
+        self.operation.operands[k] = builder.select(is_true, value, index)
 
     def _bounds(self, k: int, last: Sequence[int], dim: int | None) -> tuple[Builder, Value, Value]:
         """The indices in operand `k`, and `last` for each of them."""

@@ -99,7 +99,7 @@ def totals_before(
     before, has_before = list[Value](), None
     step = 1
     while step < shards:
-        limit = ctx.constant_like(shards - step if is_reverse else step, shard)
+        limit = shards - step if is_reverse else step
         has_any = ctx.compare("LT" if is_reverse else "GE", shard, limit)
         come = [from_beside(ctx, value, axes, step if is_reverse else -step) for value in total]
         if has_before is None:

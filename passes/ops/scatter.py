@@ -154,7 +154,7 @@ def _inside_or_before(ctx: ExpansionContext, start: Value, size: int, window: in
     """Where windows begin; one that does not lie wholly inside lies before all elements."""
     start = ctx.convert(start, signed_index(ctx.element_of(start)))
     is_inside = ctx.within(start, 0, size - window + 1)
-    return ctx.select(is_inside, start, ctx.constant_like(-window, start))
+    return ctx.select(is_inside, start, -window)
 
 
 def _scatter_at_one_index(
@@ -187,7 +187,7 @@ def _own_or_outside(
     local, mine = ctx.localise_index(index, layout, dim, size)
     if layout.dims[dim].is_contiguous:
         return local
-    return ctx.select(mine, local, ctx.constant_like(-1, local))
+    return ctx.select(mine, local, -1)
 
 
 def scatter_ties(op: OpInfo) -> list[padding.Tie]:

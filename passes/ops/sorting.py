@@ -156,8 +156,8 @@ def expand_pairs(op: LocalOp) -> Sequence[Value]:
     shard, distance = ctx.axis_index(word.axes), 1
     while distance < word.split:
         sources = [k ^ distance for k in range(word.split)]
-        bit = ctx.binary("and", shard, ctx.constant_like(distance, shard))
-        is_first = ctx.compare("EQ", bit, ctx.constant_like(0, bit))
+        bit = ctx.binary("and", shard, distance)
+        is_first = ctx.compare("EQ", bit, 0)
         both = []
         for own in (values, index):
             other = permuted(ctx, own, word.axes, sources)
@@ -218,7 +218,7 @@ def expand_whole(op: LocalOp) -> Sequence[Value] | None:
 def _masked(ctx: ExpansionContext, value: Value, index: Value, true: int, scalar: Value) -> Value:
     """A value with a scalar, or one for each row, where the index is `true` or more."""
     shape = ctx.shape_of(value)
-    inside = ctx.compare("LT", index, ctx.constant_like(true, index))
+    inside = ctx.compare("LT", index, true)
     rank = len(ctx.shape_of(scalar))
     return ctx.select(inside, value, ctx.broadcast(scalar, shape, list(range(rank))))
 
@@ -228,7 +228,7 @@ def _before_none(ctx: ExpansionContext, values: Value) -> Value:
     shape, element = ctx.read_type(values.type)
     bits = f"i{element_kind(element)[1]}"
     pattern = ctx.bitcast(values, bits)
-    is_negative = ctx.compare("LT", pattern, ctx.constant_like(0, pattern))
+    is_negative = ctx.compare("LT", pattern, 0)
     is_nan = ctx.compare("NE", values, values)
     last = len(shape) - 1
     has_any = ctx.reduced(ctx.binary("and", is_negative, is_nan), last, Reduction.OR)

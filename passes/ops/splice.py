@@ -257,8 +257,7 @@ def _of_whole(
     around = ctx.zeros(ctx.tensor_type(shape, ctx.element_of(source)))
     value = ctx.joined([around, value, around], dim)
     shard = ctx.axis_index(axes)
-    before = ctx.constant_like(shape[dim] - stretches[0].place, shard)
-    at = ctx.binary("add", ctx.times(shard, shape[dim]), before)
+    at = ctx.binary("add", ctx.times(shard, shape[dim]), shape[dim] - stretches[0].place)
     at = clamped(ctx, at, end - start + shape[dim] + 1)
     return ctx.stretch(value, dim, at, shape[dim])
 
