@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.mlir import Value, ir, terminator
+from dtensor.dialect.mlir import Value, ir, ops_of, terminator
 from dtensor.dialect.names import IN_LAYOUTS, MANUAL, OUT_LAYOUTS, RELAYOUT, TRIPS
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.manual import border_rule
@@ -275,7 +275,7 @@ class _Reader(OpReader):
     def read_block(self, block: ir.Block, weight: float) -> list[int]:
         """Read a block's ops; the values its terminator passes on."""
         number = self.graph.number
-        *operations, end = [view.operation for view in block.operations]
+        *operations, end = ops_of(block)
         for op in operations:
             name = op.name
             operands = [number[v] for v in op.operands]
@@ -424,8 +424,7 @@ def _region_key(op: ir.Operation) -> tuple[object, ...]:
             for block in region.blocks:
                 for value in block.arguments:
                     numbers[value] = len(numbers)
-                for view in block.operations:
-                    inner = view.operation
+                for inner in ops_of(block):
                     wiring = tuple([numbers.get(v, v) for v in inner.operands])
                     key.append((inner.name, wiring, _attribute_key(inner), len(inner.regions)))
                     for result in inner.results:

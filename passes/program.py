@@ -11,7 +11,7 @@ from collections.abc import Iterator, KeysView, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, replace_op, terminator
+from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, ops_of, replace_op, terminator
 from dtensor.dialect.names import FREE, MANUAL
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
 
@@ -70,7 +70,7 @@ def walk(owner: ir.Operation, combiners: bool = False) -> Iterator[Visit]:
         for region in op.regions:
             for block in region:
                 scope = Scope(count, block, parent, trips)
-                found.append((iter([view.operation for view in block.operations]), scope))
+                found.append((iter(ops_of(block)), scope))
                 count += 1
         stack.extend(reversed(found))
 
@@ -182,7 +182,7 @@ def dissolve(
     block = owner.regions[0].blocks[0]
     for argument, value in zip(block.arguments, operands, strict=True):
         argument.replace_all_uses_with(value)
-    *body, end = [view.operation for view in block.operations]
+    *body, end = ops_of(block)
     for op in body:
         op.move_before(place)
     replace_op(place, end.operands)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.attributes import mesh_and_axes
-from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
+from dtensor.dialect.mlir import Value, ir, maker_of, operation_of, ops_of
 from dtensor.dialect.names import AXES, AXIS_INDEX, SHARD_PERMUTE, SOURCES
 from dtensor.passes.builder import Builder
 from dtensor.passes.collectives.reader import Collective, Collectives
@@ -125,7 +125,7 @@ def share_edges(work: Collectives) -> None:
 
 def _share_first(work: Collectives, group: Sequence[Collective]) -> list[Collective]:
     """Let those join the first of a group that send some of the same; the others."""
-    order = {view.operation: k for k, view in enumerate(group[0].scope.block.operations)}
+    order = {op: k for k, op in enumerate(ops_of(group[0].scope.block))}
     first, *others = sorted(group, key=lambda item: order[item.op])
     reader, left, moved = _Reader(work, first), list[Collective](), set[ir.Operation]()
     joined = [(first, _read(reader, first))]

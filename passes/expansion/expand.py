@@ -12,7 +12,7 @@ from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir, replace_op, terminator
+from dtensor.dialect.mlir import Value, forget, ir, ops_of, replace_op
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
@@ -167,7 +167,7 @@ class _Expansion:
 
     def block(self, block: ir.Block, results: Sequence[Layout | None]) -> None:
         """Expand the ops of a block whose terminator must pass on values of layouts `results`."""
-        for op in [view.operation for view in block.operations]:
+        for op in ops_of(block):
             name = op.name
             if name in RETURNS:
                 self.terminator(op, results)
@@ -195,10 +195,9 @@ class _Expansion:
             self.ctx.free = around
         for argument, value in zip(block.arguments, op.operands, strict=True):
             argument.replace_all_uses_with(value)
-        end = terminator(block)
-        for inner in [view.operation for view in block.operations]:
-            if inner != end:
-                inner.move_before(op)
+        *body, end = ops_of(block)
+        for each in body:
+            each.move_before(op)
         self.replace(op, list(end.operands), layouts)
 
     def results_of(self, op: ir.Operation, results: Sequence[Value]) -> tuple[Layout | None, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.carries import INEXACT, Carries, kind_of
@@ -62,8 +62,8 @@ class Affine(Carries):
         sources |= {trips.body.arguments[k]: frozenset([k]) for k in self.mapped}
         groups, other = Groups(), Groups()
         path = set(needed(trips, [trips.given[k] for k in self.mapped]))
-        for view in list(trips.body.operations)[:-1]:
-            self._follow(view.operation, groups if view.operation in path else other)
+        for op in ops_of(trips.body)[:-1]:
+            self._follow(op, groups if op in path else other)
         reached = {k: {k} for k in self.mapped}
         for k in self.mapped * len(self.mapped):
             found = sources.get(trips.given[k], _NOTHING)

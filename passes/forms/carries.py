@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dtensor.dialect.mlir import Value, ir, reader_of
+from dtensor.dialect.mlir import Value, ir, ops_of, reader_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.trips import Trips
@@ -81,7 +81,7 @@ def ways(trips: Trips, kinds: Sequence[type[Carries]]) -> Iterator[Carries]:
         trips: the loop.
         kinds: what a trip may do to the carried values.
     """
-    inside = [op for view in trips.body.operations for op in _with_inner(view.operation)]
+    inside = [inner for op in ops_of(trips.body) for inner in _with_inner(op)]
     if any(map(_does_more, inside)):
         return
     own = _own(trips)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, replace_op, users
+from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, ops_of, replace_op, users
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.cuts.shards import Shards
@@ -58,7 +58,7 @@ def replaced_orders(sorts: Sequence[ir.Operation], shards: Shards) -> list[ir.Op
 def _replaced(sort: ir.Operation, place: int, dim: int, shards: Shards) -> list[ir.Operation]:
     """A sort that also carries what is read in its order, and no places if nobody reads them."""
     values, results = list(sort.operands), list(sort.results)
-    numbers = {view.operation: i for i, view in enumerate(sort.block.operations)}
+    numbers = {op: i for i, op in enumerate(ops_of(sort.block))}
     reads: list[tuple[ir.Operation, int]] = []
     for read in _read_in_order(results[place], dim):
         value, alike = read.operands[0], _alike(values, read.operands[0])

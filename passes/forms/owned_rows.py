@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.dialect.names import DOT_NUMBERS, SLICE_SIZES
 from dtensor.passes.builder import Builder, integers_attr
 from dtensor.passes.cuts.shards import Shards
@@ -202,7 +202,7 @@ class _Region:
         gathers = {row.gather: row for row in self.rows}
         if any(op.block != first.block for op in gathers):
             return False
-        after = [view.operation for view in first.block.operations]
+        after = ops_of(first.block)
         for op in after[after.index(first) :]:
             if op in gathers:
                 self.walks[op.results[0]] = gathers[op].walked

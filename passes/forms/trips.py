@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, block_of, ir, maker_of, terminator
+from dtensor.dialect.mlir import Value, block_of, ir, maker_of, ops_of, terminator
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
@@ -72,10 +72,10 @@ class Trips:
         self.writes = {k: site for k in found if (site := self._write(k)) is not None}
         self.carried = [k for k in found if k not in self.counters and k not in self.writes]
         self.reads = {}
-        for view in self.body.operations:
-            dim = self._read(view.operation)
+        for op in ops_of(self.body):
+            dim = self._read(op)
             if dim is not None:
-                self.reads[view.operation] = Site(view.operation, dim)
+                self.reads[op] = Site(op, dim)
         sites = [*self.reads.values(), *self.writes.values()]
         self.is_reverse = bool(sites) and self._direction(sites[0]) < 0
         self.is_alike = all((self._direction(site) < 0) == self.is_reverse for site in sites)
@@ -86,7 +86,7 @@ class Trips:
         count = trip_count(loop)
         if count is None or count < 2:
             return None
-        moving = [view.operation for view in loop.regions[1].blocks[0].operations]
+        moving = ops_of(loop.regions[1].blocks[0])
         moving = [op for op in moving if op.name in (_READ, _UPDATE, _SCATTER)]
         if not any(count in shape_of(op.operands[0]) for op in moving):
             return None
@@ -109,8 +109,7 @@ class Trips:
                 self._note(argument, start + step * trips)
             elif k in self.fixed:
                 self._read_known(argument, self.loop.operands[k])
-        for view in self.body.operations:
-            op = view.operation
+        for op in ops_of(self.body):
             if len(op.results) != 1 or _shape(op.results[0]) not in ([], [1]):
                 continue
             if not op.operands:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.ops.batched import Batched
@@ -147,8 +147,7 @@ class Turns:
 def needed(trips: Trips, roots: Sequence[Value]) -> list[ir.Operation]:
     """The operations of the body that values are computed by, in order."""
     wanted, found = set(roots), list[ir.Operation]()
-    for view in reversed(list(trips.body.operations)):
-        op = view.operation
+    for op in reversed(ops_of(trips.body)):
         if any(result in wanted for result in op.results):
             found.append(op)
             if op not in trips.reads:

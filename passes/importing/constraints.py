@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir, is_read, replace_op
+from dtensor.dialect.mlir import Value, ir, is_read, ops_of, replace_op
 from dtensor.passes.functions import tensor_shape
 
 
@@ -53,7 +53,7 @@ def tie(values: Sequence[Value], at: ir.Operation) -> None:
     if len({tuple(tensor_shape(value.type) or ()) for value in values}) > 1:
         error(at, f"{' and '.join(sorted(shapes))} shall be laid out alike; give them one shape")
     block = at.block
-    position = {view.operation: i for i, view in enumerate(block.operations)}
+    position = {op: i for i, op in enumerate(ops_of(block))}
     after = position[at]
 
     def reads_later(user: ir.Operation) -> bool:

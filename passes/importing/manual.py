@@ -12,7 +12,7 @@ from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir, replace_op, terminator
+from dtensor.dialect.mlir import Value, forget, ir, ops_of, replace_op
 from dtensor.passes.builder import Builder, Trail, matrix_attr
 from dtensor.passes.functions import tensor_shape
 from dtensor.passes.ops.opdef import BY_DEVICE
@@ -120,9 +120,10 @@ def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:
         after.set_type(before.type)
         before.replace_all_uses_with(after)
     inside = Trail(ir.InsertionPoint(block), op.location)
-    end = inside.create("stablehlo.return", _each_its_own(terminator(old)), [])
-    for view in list(old.operations)[:-1]:
-        view.operation.move_before(end)
+    *moved, last = ops_of(old)
+    end = inside.create("stablehlo.return", _each_its_own(last), [])
+    for each in moved:
+        each.move_before(end)
     replace_op(op, new.results)
     return new
 

@@ -11,7 +11,7 @@ from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import forget, ir, replace_op, terminator
+from dtensor.dialect.mlir import forget, ir, ops_of, replace_op, terminator
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import boundary_layouts, drop_boundary_layouts
 from dtensor.passes.lowering.collectives import lowered
@@ -132,6 +132,6 @@ def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
 
 def _drop_module_facts(module: ir.Module) -> None:
     forget(module.operation, names.LOCAL)
-    for view in list(module.body.operations):
-        if view.operation.name == names.MESH_OP:
-            view.operation.erase()
+    for op in ops_of(module.body):
+        if op.name == names.MESH_OP:
+            op.erase()

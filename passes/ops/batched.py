@@ -8,7 +8,7 @@ from typing import Final
 
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.ends import read_padding
-from dtensor.dialect.mlir import Value, ir, stablehlo, terminator
+from dtensor.dialect.mlir import Value, ir, ops_of, stablehlo, terminator
 from dtensor.dialect.names import DOT_NUMBERS
 from dtensor.passes.builder import Builder, Shape, integers_attr, matrix_attr
 from dtensor.passes.ops.attributes import (
@@ -94,7 +94,7 @@ class Batched:
             old = loop.regions[number].blocks[0]
             inner.known.update(zip(old.arguments, block.arguments, strict=True))
             inner.many.update([old.arguments[k] for k in many])
-            *ops, last = [view.operation for view in old.operations]
+            *ops, last = ops_of(old)
             if not all([inner.write(op) for op in ops]):
                 return False
             after = [
@@ -121,9 +121,9 @@ class Batched:
     def _differing(self, block: ir.Block, many: set[int]) -> set[Value]:
         """The values that are not the same in all blocks, of these arguments of a region."""
         found = self.many | {block.arguments[k] for k in many}
-        for view in block.operations:
-            if any(value in found for value in read_by(view.operation)):
-                found.update(view.operation.results)
+        for op in ops_of(block):
+            if any(value in found for value in read_by(op)):
+                found.update(op.results)
         return found
 
     def _branches(self, op: ir.Operation) -> bool:
@@ -136,7 +136,7 @@ class Batched:
         if any(name == WHILE and trip_count(inner) is None for inner, name, _ in walk(op)):
             return False
         for region in op.regions:
-            *ops, last = [view.operation for view in region.blocks[0].operations]
+            *ops, last = ops_of(region.blocks[0])
             if not all([self.write(each) for each in ops]):
                 return False
             given.append([self.all(value) for value in last.operands])
@@ -164,7 +164,7 @@ class Batched:
         for region, old in zip(copy.regions, op.regions, strict=True):
             make = self.make.inside(region.blocks.append())
             inner = Batched(make, self.count, dict(self.known), set(self.many))
-            *ops, last = [view.operation for view in old.blocks[0].operations]
+            *ops, last = ops_of(old.blocks[0])
             if not all([inner.write(each) for each in ops]):
                 return False
             make.create(last.name, [inner.all(value) for value in last.operands], [])

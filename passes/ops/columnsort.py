@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.dialect.names import PLACES, SIZE
 from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
 from dtensor.passes.expansion.context import LocalOp
@@ -124,7 +124,7 @@ def _tie(sort: ir.Operation, elements: Sequence[str], has_more: bool) -> int:
     """
     if PLACES in sort.attributes:
         return integer(sort.attributes[PLACES])
-    body = [view.operation.name for view in sort.regions[0].blocks[0].operations]
+    body = [op.name for op in ops_of(sort.regions[0].blocks[0])]
     is_plain = body == ["stablehlo.compare", "stablehlo.return"]
     is_one = len(elements) == 1 and element_kind(elements[0])[0] in ("bool", "signed", "unsigned")
     is_free = is_plain and is_one and not has_more and SIZE not in sort.attributes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dtensor.dialect.mlir import Value, ir, terminator
+from dtensor.dialect.mlir import Value, ir, ops_of, terminator
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.program import copy_to
 
@@ -12,7 +12,7 @@ from dtensor.passes.program import copy_to
 def applied(body: ir.Block, arguments: Sequence[Value], point: ir.InsertionPoint) -> list[Value]:
     """What a body of scalars gives of other arguments; its operations are copied to `point`."""
     known: dict[Value, Value] = dict(zip(body.arguments, arguments, strict=True))
-    *operations, end = [view.operation for view in body.operations]
+    *operations, end = ops_of(body)
     for operation in operations:
         copy_to(point, operation, known)
     return [known.get(value, value) for value in end.operands]
@@ -83,8 +83,7 @@ def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> lis
     """
     shape = make.shape_of(arguments[0])
     known: dict[Value, Value] = dict(zip(body.arguments, arguments, strict=True))
-    for view in body.operations:
-        op = view.operation
+    for op in ops_of(body):
         if op.name == "stablehlo.return":
             break
         element = make.element_of(op.results[0])

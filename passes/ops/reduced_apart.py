@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.ops.attributes import is_identity, shape_of
 from dtensor.passes.ops.combiners import combiner, combiners
@@ -42,7 +42,7 @@ def reduced_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
 def _groups(body: ir.Block, count: int) -> list[list[int]]:
     """The numbers of the arrays, those together that a result of the body reads."""
     of: dict[Value, set[int]] = {value: {i % count} for i, value in enumerate(body.arguments)}
-    *operations, end = [view.operation for view in body.operations]
+    *operations, end = ops_of(body)
     for operation in operations:
         read = set().union(*(of.get(value, set()) for value in operation.operands))
         if len(operation.regions):
@@ -75,7 +75,7 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
     )
     known: dict[Value, Value] = dict(zip(arguments, block.arguments, strict=True))
     inside = set(body.arguments) - set(arguments)  # what others alone read
-    *operations, end = [view.operation for view in body.operations]
+    *operations, end = ops_of(body)
     for operation in operations:
         if inside.intersection(operation.operands):
             inside.update(operation.results)

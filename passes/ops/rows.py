@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dtensor.dialect.mlir import Value, ir, terminator
+from dtensor.dialect.mlir import Value, ir, ops_of, terminator
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.attributes import CONSTANT, integer, shape_of, splat_of
 from dtensor.passes.ops.opdef import OpDef
@@ -133,10 +133,9 @@ class Ties:
             for value, given in known.items()
             for d, size in enumerate(ctx.shape_of(given))
         }
-        last = terminator(self.body)
-        for view in self.body.operations:
-            if view.operation != last:
-                self._resize(ctx, view.operation, ctx.clone(view.operation), known, sizes)
+        *operations, last = ops_of(self.body)
+        for op in operations:
+            self._resize(ctx, op, ctx.clone(op), known, sizes)
         return [known[value] for value in last.operands]
 
     def _resize(

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from dtensor.dialect.axes import AxisRef, devices_along
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
@@ -44,7 +44,7 @@ def is_associative(region: ir.Region) -> bool:
 
 def _is_log_add_exp(region: ir.Region) -> bool:
     """The body of jax.lax.cumlogsumexp, log(exp(a) + exp(b))."""
-    return [view.operation.name for view in region.blocks[0].operations] == _LOG_ADD_EXP
+    return [op.name for op in ops_of(region.blocks[0])] == _LOG_ADD_EXP
 
 
 def scan_bytes(placed: Placed, dim: int) -> tuple[Traffic, ...]:

@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect.axes import AxisRef, devices_along
-from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.mlir import Value, forget, ir, ops_of
 from dtensor.dialect.names import FILL
 from dtensor.passes.builder import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
@@ -74,7 +74,7 @@ def select_and_scatter_rule(op: OpInfo) -> OpRule:
 def _compares(body: ir.Region) -> bool:
     """Whether the body selects by one comparison of its two arguments."""
     block = body.blocks[0]
-    operations = [view.operation for view in block.operations]
+    operations = ops_of(block)
     if len(operations) != 2 or operations[0].name != "stablehlo.compare":
         return False
     return (
