@@ -281,3 +281,11 @@ def index_attr(value: int) -> ir.Attribute:
     if found is None:
         found = tables.index_attrs[value] = ir.IntegerAttr.get(tables.i64, value)
     return found
+
+
+def number_attr(element: ir.Type, number: float) -> ir.Attribute:
+    """A number of an element type; the bindings take integers of 64 bits as signed ones."""
+    if not isinstance(element, ir.IntegerType):
+        return ir.FloatAttr.get(element, float(number))
+    bits = int(number)
+    return ir.IntegerAttr.get(element, bits if bits < 1 << 63 else bits - (1 << 64))

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
-from dtensor.passes.builder import Builder, Trail, integers_attr, place_behind
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.creation import integers_attr, place_behind
 from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, REVERSE, SLICE
 from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without

@@ -23,7 +23,7 @@ from dtensor.dialect.names import (
     RESULTS,
 )
 from dtensor.passes.builder import Builder
-from dtensor.passes.builder import Shape as Shape
+from dtensor.passes.creation import Shape, integers_attr
 from dtensor.passes.expansion.indices import digits_of, index_element, signed_index
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class LocalOp:
 
     def set_integers(self, name: str, values: Sequence[int]) -> None:
         """Write an attribute of the form `array<i64: ...>`."""
-        self.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(values))
+        self.operation.attributes[name] = integers_attr(values)
 
 
 # None: adapted in place, ExpandPass sets the result types. Otherwise local replacement values.

@@ -27,7 +27,8 @@ from dtensor.dialect.names import (
     RESULTS,
 )
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
+from dtensor.passes.creation import Shape
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.relayouts import expand_relayout, relayout_value
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, entries
 from dtensor.passes.ops.opdef import Algorithm, algorithm_of, placed_of

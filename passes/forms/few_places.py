@@ -11,7 +11,8 @@ import math
 from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, maker_of, replace_op
-from dtensor.passes.builder import Builder, integers_attr, matrix_attr
+from dtensor.passes.builder import Builder
+from dtensor.passes.creation import integers_attr, matrix_attr
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers, splat_number
 from dtensor.passes.ops.comparators import on_tensors

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.dialect.names import DOT_NUMBERS, SLICE_SIZES
-from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.builder import Builder
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.forms.walked import (

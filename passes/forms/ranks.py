@@ -8,7 +8,8 @@ from typing import Any
 
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, maker_of, ops_of, replace_op, users
-from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.builder import Builder
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import combiner

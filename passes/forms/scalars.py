@@ -41,7 +41,7 @@ class Scalars:
         type_ = self.make.tensor_type((), self.make.element_of(value))
         number = splat_of(value)
         if number is not None:
-            return self.make.dense(ir.DenseElementsAttr.get_splat(type_, number), type_)
+            return self.make.splat(number, type_)
         maker = maker_of(value)
         assert maker is not None, "a value that was found to be computed element by element"
         if not is_scalar_work(maker):

@@ -20,7 +20,8 @@ from dtensor.dialect.mlir import (
     reader_of,
     users,
 )
-from dtensor.passes.builder import Builder, matrix_attr
+from dtensor.passes.builder import Builder
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import commutes
 from dtensor.passes.ops.elementwise import is_scalar_work

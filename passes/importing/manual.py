@@ -13,7 +13,8 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, forget, ir, ops_of, replace_op
-from dtensor.passes.builder import Builder, Trail, matrix_attr
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.functions import tensor_shape
 from dtensor.passes.ops.opdef import BY_DEVICE
 from dtensor.passes.ops.table import opdef

@@ -10,7 +10,8 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.ends import read_padding
 from dtensor.dialect.mlir import Value, ir, ops_of, stablehlo, terminator
 from dtensor.dialect.names import DOT_NUMBERS
-from dtensor.passes.builder import Builder, Shape, integers_attr, matrix_attr
+from dtensor.passes.builder import Builder
+from dtensor.passes.creation import Shape, integers_attr, matrix_attr
 from dtensor.passes.ops.attributes import (
     dot_sides,
     integer,

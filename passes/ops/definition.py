@@ -17,6 +17,7 @@ from dtensor.dialect.diagnostics import did_you_mean, error
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import DEFINED
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -135,7 +136,7 @@ class Definition:
         if self.reduce:
             entries["reduce"] = ir.DictAttr.get({f: text(kind) for f, kind in self.reduce})
         if self.linear:
-            groups = [ir.DenseI64ArrayAttr.get(list(group)) for group in self.linear]
+            groups = [integers_attr(group) for group in self.linear]
             entries["linear"] = ir.ArrayAttr.get(groups)
         if self.flops:
             entries["flops"] = text(self.flops)

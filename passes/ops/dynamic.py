@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir, made_by
-from dtensor.passes.expansion.context import LocalOp, Shape
+from dtensor.passes.creation import Shape
+from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element, signed_index
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute

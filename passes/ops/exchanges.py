@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value
 from dtensor.dialect.names import AXES, SHARD_PERMUTE, SOURCES
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.loops import looked_up
 from dtensor.passes.ops.rounds import Round
@@ -114,7 +115,7 @@ def permuted(
     """`value` of device `sources[k]` on device k along the axes; zeros where that is -1."""
     if list(sources) == list(range(len(sources))):
         return value
-    attributes = {AXES: ctx.axes(axes), SOURCES: ir.DenseI64ArrayAttr.get(list(sources))}
+    attributes = {AXES: ctx.axes(axes), SOURCES: integers_attr(sources)}
     return ctx.value(SHARD_PERMUTE, [value], value.type, attributes)
 
 

@@ -92,8 +92,7 @@ def joined_extremes(
     key = ctx.convert(_keys(op, value, name), _key(element))
     best = ctx.all_reduced(key, axes, name)
     is_best = ctx.compare("EQ", key, best)
-    kind, bits = element_kind(ctx.element_of(place))
-    largest = ctx.constant((1 << (bits - (kind == "signed"))) - 1, place.type)
+    largest = ctx.identity("min", place.type)
     first = ctx.all_reduced(ctx.select(is_best, place, largest), axes, "min")
     if not is_read(op.operation.results[0]):
         return [chosen[0], first]

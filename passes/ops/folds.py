@@ -14,7 +14,7 @@ from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.ends import EDGE, REFLECT, WRAP, Folds, read_padding
 from dtensor.dialect.mlir import Value, forget
 from dtensor.dialect.names import FOLDS
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.ends import end_of
 from dtensor.passes.ops.exchanges import permuted

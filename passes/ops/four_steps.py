@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.cost.model import all_to_all_bytes
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
@@ -36,7 +37,7 @@ def transform_attributes(kind: Kind, length: int) -> dict[str, ir.Attribute]:
     """What a transform of one dimension says."""
     return {
         TYPE: ir.Attribute.parse(f"#stablehlo<fft_type {kind.value}>"),
-        LENGTH: ir.DenseI64ArrayAttr.get([length]),
+        LENGTH: integers_attr([length]),
     }
 
 

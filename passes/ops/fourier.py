@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.expansion.context import LocalOp, Shape
+from dtensor.passes.creation import Shape
+from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import ELEMENTARY, Accuracy
 from dtensor.passes.ops.attributes import integers

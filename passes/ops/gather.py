@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import integers_attr
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integers

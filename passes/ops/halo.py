@@ -15,7 +15,7 @@ from dtensor.dialect.dim import Dim
 from dtensor.dialect.ends import MODES, WRAP, read_padding
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import AXES, DIM, ENDS, HALO_EXCHANGE, HIGH, LOW
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.expansion.context import Expander, ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.ends import Around, surrounded

@@ -13,7 +13,7 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import RuleBuilder
 
 Pairs = tuple[tuple[int, int], ...]
@@ -213,9 +213,8 @@ def say_whole(
 
 def clamped(ctx: Builder, index: Value, size: int) -> Value:
     """The index of the element that a gather takes: the nearest one, if out of range."""
-    kind, bits = element_kind(ctx.element_of(index))
-    highest = 2 ** (bits - (kind == "signed")) - 1
-    scalar = ctx.tensor_type((), ctx.element_of(index))
+    element = ctx.element_of(index)
+    scalar, highest = ctx.tensor_type((), element), Reduction.MIN.identity(element)
     low, high = ctx.constant(0, scalar), ctx.constant(min(size - 1, highest), scalar)
     return ctx.value("stablehlo.clamp", [low, index, high], index.type)
 

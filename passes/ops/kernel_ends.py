@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dtensor.dialect.ends import read_padding
 from dtensor.dialect.mlir import Value, forget
 from dtensor.dialect.names import STEPS
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import convolution_numbers, integers

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dtensor.dialect.ends import write_ends, write_folds
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.ops.padding import Along, Fill, Grown, Tie, Ties, is_little_apart
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import Window, WindowDim

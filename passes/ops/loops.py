@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dtensor.dialect.attributes import number_attr
 from dtensor.dialect.mlir import Value, ir, stablehlo
-from dtensor.passes.builder import Builder, Trail, signed
+from dtensor.passes.builder import Builder, Trail
 
 Step = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
 
@@ -51,7 +52,7 @@ def numbered(make: Builder, numbers: Sequence[int], element: str) -> Value:
     """A constant of one dimension, of integers."""
     type_ = make.tensor_type((len(numbers),), element)
     kind = ir.RankedTensorType(type_).element_type
-    each = [ir.IntegerAttr.get(kind, signed(number)) for number in numbers]
+    each = [number_attr(kind, number) for number in numbers]
     return make.dense(ir.DenseElementsAttr.get(each, type=type_), type_)
 
 

@@ -15,12 +15,11 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import SIZE
 from dtensor.passes.builder import Builder
+from dtensor.passes.creation import Shape, integers_attr
 from dtensor.passes.expansion.indices import signed_index
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
-
-Shape = tuple[int, ...]
 
 
 class Fill(Enum):
@@ -93,7 +92,7 @@ class Grown:
 
     def set_integers(self, name: str, numbers: Sequence[int]) -> None:
         """Write `array<i64: ...>`."""
-        self.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(numbers))
+        self.operation.attributes[name] = integers_attr(numbers)
 
     def deny(self, *names: str) -> None:
         """Say that what these attributes promise does not hold of what is beyond the end."""
@@ -148,18 +147,12 @@ class Grown:
 
     def _bounds(self, k: int, last: Sequence[int], dim: int | None) -> tuple[Builder, Value, Value]:
         """The indices in operand `k`, and `last` for each of them."""
-        value = self.operation.operands[k]
-        type_ = ir.RankedTensorType(value.type)
-        kind, bits = element_kind(str(type_.element_type))
-        most = (1 << (bits - (kind == "signed"))) - 1
-        numbers = [ir.IntegerAttr.get(type_.element_type, min(n, most)) for n in last]
-        shape = [] if dim is None else [len(numbers)]
-        dense = ir.DenseElementsAttr.get(
-            numbers, type=ir.RankedTensorType.get(shape, type_.element_type)
-        )
-        builder = Builder(self.operation, self.made)
-        bound = builder.dense(dense, dense.type)
-        return builder, value, builder.broadcast(bound, type_.shape, [] if dim is None else [dim])
+        builder, value = Builder(self.operation, self.made), self.operation.operands[k]
+        shape, element = builder.read_type(value.type)
+        numbers = [min(n, int(Reduction.MIN.identity(element))) for n in last]
+        if dim is None:
+            return builder, value, builder.constant_like(numbers[0], value)
+        return builder, value, builder.broadcast(numbered(builder, numbers, element), shape, [dim])
 
 
 def passing(rule: OpRule, factor: int) -> Fill | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from enum import StrEnum
 
+from dtensor.dialect.attributes import number_attr
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.elements import element_kind
 
@@ -122,13 +123,7 @@ class Reduction(StrEnum):
             code = "f" if str(element.element_type) == "f32" else "d"
             imaginary = identity if self is Reduction.SUM else 0.0
             return ir.DenseElementsAttr.get(array(code, [identity, imaginary]), type=tensor)
-        scalar: ir.Attribute
-        if isinstance(element, ir.IntegerType):
-            bits = int(identity)  # the bindings take signed numbers of 64 bits
-            scalar = ir.IntegerAttr.get(element, bits if bits < 1 << 63 else bits - (1 << 64))
-        else:
-            scalar = ir.FloatAttr.get(element, identity)
-        return ir.DenseElementsAttr.get_splat(tensor, scalar)
+        return ir.DenseElementsAttr.get_splat(tensor, number_attr(element, identity))
 
 
 _BY_TEXT = {reduction.value: reduction for reduction in Reduction}

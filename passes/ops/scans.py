@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value, ir, ops_of
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import integers_attr, matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
 from dtensor.passes.ops.combiners import combiners
@@ -131,7 +131,7 @@ def _windowed(
     copy, rank = op.again(values, types), len(ctx.shape_of(values[0]))
     sizes = [size if d == dim else 1 for d in range(rank)]
     pairs = [padding if d == dim else (0, 0) for d in range(rank)]
-    copy.attributes["window_dimensions"] = ir.DenseI64ArrayAttr.get(sizes)
+    copy.attributes["window_dimensions"] = integers_attr(sizes)
     copy.attributes["padding"] = matrix_attr(pairs)
     return list(copy.results)
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value, forget, ir, ops_of
 from dtensor.dialect.names import FILL
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed

@@ -17,9 +17,10 @@ from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir, terminator
 from dtensor.dialect.names import ALGORITHM, OPERANDS, RESULTS
-from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes, all_to_all_bytes
-from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
+from dtensor.passes.creation import Shape, integers_attr
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner, commutes

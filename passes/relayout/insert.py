@@ -10,8 +10,8 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir, replace_op
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.builder import place_behind
 from dtensor.passes.cost.units import seconds_text
+from dtensor.passes.creation import place_behind
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.dim import Dim
+from dtensor.passes.creation import Shape
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
-from dtensor.passes.ops.padding import Along, Fill, Padding, Shape, Tie
+from dtensor.passes.ops.padding import Along, Fill, Padding, Tie
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import DimMap, FactorKind, OpRule
 from dtensor.passes.ops.table import opdef

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir, operation_of
-from dtensor.passes.builder import Trail, place_behind
+from dtensor.passes.builder import Trail
+from dtensor.passes.creation import Shape, place_behind
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.graph import Graph, title_of
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tagged_id
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.padding import Shape
 from dtensor.passes.ops.reduction import Reduction
 
 _POISONED = ("float", "complex")
