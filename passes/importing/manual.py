@@ -12,7 +12,7 @@ from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir, ops_of, replace_op
+from dtensor.dialect.mlir import Value, forget, ir, ops_of, replace_op, terminator
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import matrix_attr
 from dtensor.passes.functions import tensor_shape
@@ -121,9 +121,8 @@ def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:
         after.set_type(before.type)
         before.replace_all_uses_with(after)
     inside = Trail(ir.InsertionPoint(block), op.location)
-    *moved, last = ops_of(old)
-    end = inside.create("stablehlo.return", _each_its_own(last), [])
-    for each in moved:
+    end = inside.create("stablehlo.return", _each_its_own(terminator(old)), [])
+    for each in ops_of(old)[:-1]:
         each.move_before(end)
     replace_op(op, new.results)
     return new
