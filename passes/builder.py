@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.creation import integers_attr
+from dtensor.passes.creation import integers_attr, with_sizes
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.shaping import Shaper
 
@@ -105,7 +105,7 @@ class Builder(Shaper):
         shape, element = self.read_type(value.type)
         scalar = self.tensor_type((), element)
         start = self.identity(reduction, scalar)
-        type_ = self.tensor_type((*shape[:dim], *shape[dim + 1 :]), element)
+        type_ = self.tensor_type(with_sizes(shape, dim), element)
         attributes = {"dimensions": integers_attr([dim])}
         op = self.create("stablehlo.reduce", [value, start], [type_], attributes, regions=1)
         self.reduction_body(op, Reduction.named(reduction).op, scalar)

@@ -34,6 +34,11 @@ def place_behind(value: Value) -> tuple[ir.InsertionPoint, ir.Location]:
     return ir.InsertionPoint.after(owner.operation), owner.operation.location
 
 
+def with_sizes(shape: Sequence[int], dim: int, *sizes: int, count: int = 1) -> Shape:
+    """A shape with other sizes in the place of `count` of its dimensions, from one on."""
+    return (*shape[:dim], *sizes, *shape[dim + count :])
+
+
 class Creator:
     """Creates operations before the one at hand, at its location.
 
@@ -123,7 +128,7 @@ class Creator:
         for k, operand in enumerate(operands):
             copy.operands[k] = operand
         result: Value = copy.results[0]
-        result.set_type(self.tensor_type((*shape[:dim], size, *shape[dim + 1 :]), element))
+        result.set_type(self.tensor_type(with_sizes(shape, dim, size), element))
         self._note(copy)
         return result
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir, stablehlo
-from dtensor.passes.creation import Creator, integers_attr
+from dtensor.passes.creation import Creator, integers_attr, with_sizes
 
 
 class Shaper(Creator):
@@ -18,6 +18,10 @@ class Shaper(Creator):
         if have == tuple(shape):
             return value
         return self.value("stablehlo.reshape", [value], self.tensor_type(shape, element))
+
+    def regrouped(self, value: Value, dim: int, *sizes: int, count: int = 1) -> Value:
+        """A value that has other sizes in the place of `count` dimensions, from one on."""
+        return self.reshape(value, with_sizes(self.shape_of(value), dim, *sizes, count=count))
 
     def broadcast(self, value: Value, shape: Sequence[int], dims: Sequence[int] = ()) -> Value:
         """`value` spread over `shape`; its dimension i becomes dimension `dims[i]`."""
@@ -90,8 +94,7 @@ class Shaper(Creator):
 
     def stretch(self, value: Value, dim: int, start: Value, count: int) -> Value:
         """`count` elements of a value along a dimension, from a computed place on."""
-        shape = self.shape_of(value)
-        sizes = (*shape[:dim], count, *shape[dim + 1 :])
+        sizes = with_sizes(self.shape_of(value), dim, count)
         return self.dynamic_slice(value, self.starts_along(value, dim, start), sizes)
 
     def gather(
@@ -122,7 +125,7 @@ class Shaper(Creator):
             return values[0]
         shape, element = self.read_type(values[0].type)
         size = sum(self.shape_of(value)[dim] for value in values)
-        type_ = self.tensor_type((*shape[:dim], size, *shape[dim + 1 :]), element)
+        type_ = self.tensor_type(with_sizes(shape, dim, size), element)
         return self.value("stablehlo.concatenate", values, type_, {"dimension": index_attr(dim)})
 
     def pad(

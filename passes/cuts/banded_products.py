@@ -185,7 +185,7 @@ def _total(make: Builder, bad: Value, dim: int, count: int, width: int) -> Value
     shape = make.shape_of(bad)
     if shape[dim] % count or count * (width + 1) > _BYTE:
         return make.reduced(bad, dim, "sum")
-    apart = make.reshape(bad, [*shape[:dim], count, shape[dim] // count, *shape[dim + 1 :]])
+    apart = make.regrouped(bad, dim, count, shape[dim] // count)
     each = make.reduced(apart, dim + 1, "sum")
     each = make.binary("minimum", each, width + 1)
     total = make.reduced(make.convert(each, "ui8"), dim, "sum")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail
-from dtensor.passes.creation import integers_attr, place_behind
+from dtensor.passes.creation import integers_attr, place_behind, with_sizes
 from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, REVERSE, SLICE
 from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without
@@ -123,7 +123,7 @@ class Parts:
             return None
         if not values:
             shape = shape_of(op.results[0])
-            return make.broadcast(op.operands[1], [*shape[:d], part.count, *shape[d + 1 :]])
+            return make.broadcast(op.operands[1], with_sizes(shape, d, part.count))
         ends = [piece.count if piece.fills else 0 for piece in (pieces[0], pieces[-1])]
         if not any(ends) and not kept[0].source.ops:
             return values[0]

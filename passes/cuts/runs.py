@@ -52,7 +52,7 @@ class Run:
         """Rows at the positions, of `size`, and `fill` elsewhere: `taken` transposed."""
         shape = list(make.shape_of(value))
         if self.times > 1:
-            value = make.reshape(value, [*shape[:dim], self.count, self.times, *shape[dim + 1 :]])
+            value = make.regrouped(value, dim, self.count, self.times)
             value = make.reduced(value, dim + 1, Reduction.SUM)
         if self.step < 0:
             value = make.reversed(value, dim)

@@ -20,6 +20,7 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, every, ir, is_read, operation_of
 from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.affine import Affine
 from dtensor.passes.forms.carries import Carries, ways
@@ -205,7 +206,7 @@ class _Chunked:
             after = turns.kept(inner, number, before, [*map(to.all, changed.values())])
             for site, array in zip(written.values(), arrays, strict=True):
                 dim, shape = site.dim + 1, inner.shape_of(array)
-                row = inner.reshape(to.all(site.value), (*shape[:dim], 1, *shape[dim + 1 :]))
+                row = inner.reshape(to.all(site.value), with_sizes(shape, dim, 1))
                 places = inner.starts_along(array, dim, turns.place(inner, number))
                 after.append(inner.updated(array, row, places))
             return after

@@ -152,9 +152,10 @@ class _Split:
     def picked(self, make: Builder, op: ir.Operation, dim: int, vectors: Value) -> Value:
         """What each shard picks of a table that is split along a dimension."""
         table = make.lengthened(op.operands[0], dim, 0, self.rows * self.shards)
-        shape = make.shape_of(table)
-        table = make.reshape(table, (*shape[:dim], self.shards, self.rows, *shape[dim + 1 :]))
-        table = make.transpose(table, [dim, *(d for d in range(len(shape) + 1) if d != dim)])
+        table = make.regrouped(table, dim, self.shards, self.rows)
+        table = make.transpose(
+            table, [dim, *(d for d in range(len(make.shape_of(table))) if d != dim)]
+        )
         sizes = integers_attr([1, *integers(op.attributes[SLICE_SIZES])])
         shape = (self.shards, *shape_of(op.results[0]))
         made = copied(make, op, [table, vectors], [shape], {SLICE_SIZES: sizes})

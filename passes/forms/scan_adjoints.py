@@ -12,6 +12,7 @@ from functools import partial
 
 from dtensor.dialect.mlir import Value, ir, operation_of, users
 from dtensor.passes.builder import Builder
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.terms import Term, evaluated
@@ -179,7 +180,7 @@ class _Writing:
         """A value one place further on in the order of the scan, or back."""
         make, d = self.make, self.dim
         shape, element = make.read_type(value.type)
-        row = make.zeros(make.tensor_type((*shape[:d], 1, *shape[d + 1 :]), element))
+        row = make.zeros(make.tensor_type(with_sizes(shape, d, 1), element))
         end = make.constant_like(fill, row) if fill else row
         if (by > 0) != self.is_reverse:
             return make.joined([end, make.cut(value, d, 0, self.size - 1)], d)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.program import read_by
@@ -124,23 +125,20 @@ class Turns:
         for site in self.trips.reads.values():
             array, dim = self.trips.array(site), site.dim
             value = make.lengthened(array, dim, 0, self.blocks * self.size)
-            _, *shape = self.shape(make, array, dim)
-            value = make.reshape(value, (*shape[:dim], self.blocks, *shape[dim:]))
-            others = [d for d in range(len(shape) + 1) if d != dim]
+            value = make.regrouped(value, dim, self.blocks, self.size)
+            others = [d for d in range(len(make.shape_of(value))) if d != dim]
             self._arrays.setdefault((array, dim), make.transpose(value, [dim, *others]))
 
     def shape(self, make: Builder, array: Value, dim: int) -> tuple[int, ...]:
         """The shape of an array in blocks."""
-        shape = make.shape_of(array)
-        return (self.blocks, *shape[:dim], self.size, *shape[dim + 1 :])
+        return (self.blocks, *with_sizes(make.shape_of(array), dim, self.size))
 
     def joined(self, make: Builder, value: Value, dim: int) -> Value:
         """The array of which these are the blocks."""
-        _, *shape = make.shape_of(value)
-        order = list(range(1, len(shape) + 1))
+        order = list(range(1, len(make.shape_of(value))))
         order.insert(dim, 0)
         value = make.transpose(value, order)
-        value = make.reshape(value, (*shape[:dim], self.blocks * self.size, *shape[dim + 1 :]))
+        value = make.regrouped(value, dim, self.blocks * self.size, count=2)
         return make.cut(value, dim, 0, self.trips.count)
 
 

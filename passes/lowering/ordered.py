@@ -62,5 +62,5 @@ def reduce_scatter_bits(value: Value, dim: int, over: Over, kind: str, emitter: 
     """An all_to_all of the parts of `dim`, which are then reduced."""
     shape = emitter.shape_of(value)
     moved = emitter.all_to_all(value, (dim, dim), value.type, over)
-    rows = (*shape[:dim], over.parts, shape[dim] // over.parts, *shape[dim + 1 :])
-    return emitter.reduced(emitter.reshape(moved, rows), dim, kind)
+    rows = emitter.regrouped(moved, dim, over.parts, shape[dim] // over.parts)
+    return emitter.reduced(rows, dim, kind)

@@ -18,6 +18,7 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.dialect.names import PLACES, SIZE
 from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, shape_of, true_size
@@ -200,9 +201,7 @@ class _Columns:
         ctx, found = self.ctx, []
         for k, value in enumerate(values):
             shape, element = ctx.read_type(value.type)
-            type_ = ctx.tensor_type(
-                (*shape[: self.dim], self.more, *shape[self.dim + 1 :]), element
-            )
+            type_ = ctx.tensor_type(with_sizes(shape, self.dim, self.more), element)
             behind = ctx.constant(self.size, type_) if k == self.tie else ctx.zeros(type_)
             behind = ctx.identity(Reduction.MIN, type_) if self.codes is not None else behind
             found.append(ctx.joined([value, behind], self.dim))

@@ -16,7 +16,7 @@ from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value
 from dtensor.dialect.names import AXES, SHARD_PERMUTE, SOURCES
-from dtensor.passes.creation import integers_attr
+from dtensor.passes.creation import integers_attr, with_sizes
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.loops import looked_up
 from dtensor.passes.ops.rounds import Round
@@ -35,22 +35,21 @@ def exchanged(
     word, local = layout.dims[dim], ctx.shape_of(value)
     shards = word.split
     block = local[dim] // shards
-    whole = (*shape[:dim], shards, shards, block, *shape[dim + 1 :])
+    whole = with_sizes(shape, dim, shards, shards, block)
 
     def around(*middle: Dim) -> Layout:
         dims = (*layout.dims[:dim], *middle, WHOLE, *layout.dims[dim + 1 :])
         return Layout.of(dims, layout.mesh)
 
-    blocks = ctx.reshape(value, (*local[:dim], 1, shards, block, *local[dim + 1 :]))
+    blocks = ctx.regrouped(value, dim, 1, shards, block)
     return ctx.reshape(ctx.relayout(blocks, around(word, WHOLE), around(WHOLE, word), whole), local)
 
 
 def dealt(ctx: ExpansionContext, value: Value, dim: int, hands: int) -> Value:
     """Elements along a dimension put in `hands` blocks: element i stands in block `i % hands`."""
     shape = ctx.shape_of(value)
-    rank, local = len(shape), shape[dim]
-    value = ctx.reshape(value, (*shape[:dim], local // hands, hands, *shape[dim + 1 :]))
-    order = list(range(rank + 1))
+    value = ctx.regrouped(value, dim, shape[dim] // hands, hands)
+    order = list(range(len(shape) + 1))
     order[dim], order[dim + 1] = dim + 1, dim
     return ctx.reshape(ctx.transpose(value, order), shape)
 

@@ -15,7 +15,7 @@ from dtensor.dialect.dim import Dim
 from dtensor.dialect.ends import MODES, WRAP, read_padding
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import AXES, DIM, ENDS, HALO_EXCHANGE, HIGH, LOW
-from dtensor.passes.creation import matrix_attr
+from dtensor.passes.creation import matrix_attr, with_sizes
 from dtensor.passes.expansion.context import Expander, ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.ends import Around, surrounded
@@ -195,7 +195,7 @@ def exchange(
         LOW: index_attr(low),
         HIGH: index_attr(high),
     }
-    type_ = ctx.tensor_type((*shape[:dim], shape[dim] + low + high, *shape[dim + 1 :]), element)
+    type_ = ctx.tensor_type(with_sizes(shape, dim, shape[dim] + low + high), element)
     return ctx.value(HALO_EXCHANGE, [value], type_, attributes)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dtensor.dialect.attributes import number_attr
 from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.creation import with_sizes
 
 Step = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
 
@@ -65,7 +66,7 @@ def take(make: Builder, value: Value, index: Value, dim: int) -> Value:
     )
     sizes = [1 if d == dim else size for d, size in enumerate(shape)]
     vectors = make.reshape(index, (*places, 1))
-    return make.gather(value, vectors, sizes, numbers, (*shape[:dim], *places, *shape[dim + 1 :]))
+    return make.gather(value, vectors, sizes, numbers, with_sizes(shape, dim, *places))
 
 
 def looked_up(make: Builder, index: Value, numbers: Sequence[int]) -> Value:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value, ir, ops_of
-from dtensor.passes.creation import integers_attr, matrix_attr
+from dtensor.passes.creation import integers_attr, matrix_attr, with_sizes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
 from dtensor.passes.ops.combiners import combiners
@@ -127,7 +127,7 @@ def _windowed(
     for value in values:
         shape, element = ctx.read_type(value.type)
         results = shape[dim] + sum(padding) - size + 1
-        types.append(ctx.tensor_type((*shape[:dim], results, *shape[dim + 1 :]), element))
+        types.append(ctx.tensor_type(with_sizes(shape, dim, results), element))
     copy, rank = op.again(values, types), len(ctx.shape_of(values[0]))
     sizes = [size if d == dim else 1 for d in range(rank)]
     pairs = [padding if d == dim else (0, 0) for d in range(rank)]
