@@ -31,7 +31,7 @@ from dtensor.dialect.names import (
 )
 from dtensor.dialect.verify import verify_all
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.derivation import REMEDY, Checker, Layouts, atoms_of, place_in, stands_of
+from dtensor.passes.derivation import REMEDY, Checker, Layouts, atoms_of
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, main_function
 from dtensor.passes.graph import (
     BORDERS,
@@ -57,6 +57,7 @@ from dtensor.passes.program import (
     ties,
     walk,
 )
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, place_of
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import asked_layout
 
@@ -252,10 +253,9 @@ def _keeps(asked: Layout, layout: Layout, may_add: Callable[[str], bool]) -> boo
     closed = layout.closed()
     if closed == asked.closed():
         return True
-    asked_stands, stands = stands_of(asked), stands_of(closed)
-    for atom in atoms_of((asked_stands, stands)):
-        want, have = place_in(asked_stands, atom), place_in(stands, atom)
-        is_open = want is None and isinstance(have, tuple) and asked.dims[have[0]].takes(atom)
+    for atom in atoms_of((asked, closed)):
+        want, have = place_of(asked, atom), place_of(closed, atom)
+        is_open = want == WHOLE < have and asked.dims[have % MAX_RANK].takes(atom)
         if want != have and not (is_open and may_add(atom.name)):
             return False
     return True
