@@ -195,16 +195,10 @@ class OpReader:
         rules[key] = rule = rule_of(op_info(op, name, operands, results))
         return rule
 
-    def rule_alone(self, op: ir.Operation, name: str) -> OpRule | None:
-        """The rule of an operation by itself, whatever made its operands."""
+    def sides(self, op: ir.Operation) -> tuple[list[TypeInfo], list[TypeInfo]]:
+        """Types of the operands and of the results of an operation."""
         operands = [self.type_info(value.type, op) for value in op.operands]
-        results = [self.type_info(value.type, op) for value in op.results]
-        return self.rule(op, name, operands, results, len(op.regions) > 0)
-
-    def info_alone(self, op: ir.Operation, name: str) -> OpInfo:
-        """The same of an operation by itself, whatever made its operands."""
-        operands = [self.type_info(value.type, op) for value in op.operands]
-        return op_info(op, name, operands, [self.type_info(r.type, op) for r in op.results])
+        return operands, [self.type_info(value.type, op) for value in op.results]
 
 
 class _Reader(OpReader):

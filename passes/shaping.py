@@ -128,6 +128,13 @@ class Shaper(Creator):
         type_ = self.tensor_type(with_sizes(shape, dim, size), element)
         return self.value("stablehlo.concatenate", values, type_, {"dimension": index_attr(dim)})
 
+    def patched(self, value: Value, dim: int, place: int, part: Value) -> Value:
+        """A value with another one in the place of elements from one on along a dimension."""
+        size, end = self.shape_of(value)[dim], place + self.shape_of(part)[dim]
+        before = [self.cut(value, dim, 0, place)] if place else []
+        behind = [self.cut(value, dim, end, size - end)] if end < size else []
+        return self.joined([*before, part, *behind], dim)
+
     def pad(
         self,
         value: Value,

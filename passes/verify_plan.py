@@ -337,7 +337,7 @@ class _Values:
         known = None if number is None else self._checker.rules.get(number)
         if known is not None and known[0] == name:
             return known[1]
-        return self._reader.rule_alone(op, name)
+        return self._reader.rule(op, name, *self._reader.sides(op), len(op.regions) > 0)
 
     def _entered(self, op: ir.Operation, results: tuple[Layout, ...]) -> None:
         """A manual region: what comes in, and what its end passes on."""

@@ -36,9 +36,9 @@ from dtensor.passes.ops.indexing import (
     IndexedDims,
     IndexNumbers,
     clamped,
-    gather_dims,
     index_columns,
     index_vectors,
+    indexed_dims,
 )
 from dtensor.passes.ops.linear import kept_dims
 from dtensor.passes.ops.numbers import known_integers
@@ -79,14 +79,13 @@ class _Picked:
     @staticmethod
     def of(op: ir.Operation) -> _Picked | None:
         """The rows that a gather picks; None if they are none, or at known places."""
-        table, indices = op.operands
-        dims = gather_dims(op, shape_of(table), len(shape_of(indices)))
+        dims = indexed_dims(op, [*map(shape_of, op.operands)])
         sizes = shape_of(op.results[0])
         if is_marked(op) or dims.cut or dims.partly or not dims.picked or 0 in sizes:
             return None
         if all(sizes[r] == 1 for _, r in dims.full):
             return None  # single numbers are sent with what else is summed
-        return _Picked(op, dims) if known_integers(indices) is None else None
+        return _Picked(op, dims) if known_integers(op.operands[1]) is None else None
 
     @property
     def walked(self) -> Walks:

@@ -153,9 +153,7 @@ class _Columns:
 
     def __init__(self, op: LocalOp) -> None:
         self.op, self.ctx, self.layout = op, op.ctx, op.operand_layouts[0]
-        rank = self.layout.rank
-        given = op.operation.attributes
-        self.dim = integer(given[_DIMENSION]) % rank if _DIMENSION in given else rank - 1
+        given, self.dim = op.operation.attributes, sorted_dimension(placed_of(op).op)
         self.word = self.layout.dims[self.dim]
         self.size = op.operand_shapes[0][self.dim]
         self.local = self.size // self.word.split

@@ -248,15 +248,10 @@ def _added(
     where: Value | None = None,
 ) -> Value:
     """`value` with rows added from a place along `dim` on, if `where` holds."""
-    size, count = ctx.shape_of(value)[dim], ctx.shape_of(rows)[dim]
-    own = ctx.cut(value, dim, place, count)
+    own = ctx.cut(value, dim, place, ctx.shape_of(rows)[dim])
     total = ctx.binary("add", own, rows)
-    parts = [total if where is None else ctx.select(where, total, own)]
-    if place > 0:
-        parts.insert(0, ctx.cut(value, dim, 0, place))
-    if place + count < size:
-        parts.append(ctx.cut(value, dim, place + count, size - place - count))
-    return ctx.joined(parts, dim)
+    total = total if where is None else ctx.select(where, total, own)
+    return ctx.patched(value, dim, place, total)
 
 
 def select_and_scatter_flops(op: OpInfo) -> float:

@@ -229,11 +229,7 @@ def _replaced(
     mask = ctx.combined("or", (ctx.within(places, *stretch.range) for stretch in stretches))
     old, new = (ctx.cut(side, dim, first, end - first) for side in (result, value))
     chosen = ctx.select(ctx.broadcast(mask, ctx.shape_of(old), [dim]), new, old)
-    around = [ctx.cut(result, dim, 0, first)] if first else []
-    around.append(chosen)
-    if end < local:
-        around.append(ctx.cut(result, dim, end, local - end))
-    return ctx.joined(around, dim)
+    return ctx.patched(result, dim, first, chosen)
 
 
 def _of_whole(

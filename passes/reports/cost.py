@@ -26,7 +26,7 @@ from dtensor.passes.cost.model import (
     reduce_scatter_bytes,
 )
 from dtensor.passes.functions import main_function
-from dtensor.passes.graph import OpReader, TypeInfo
+from dtensor.passes.graph import OpReader, TypeInfo, op_info
 from dtensor.passes.ledger import FIRST_RECORD, Ledger, Record
 from dtensor.passes.locations import all_ids, function_text, location_text
 from dtensor.passes.ops.opdef import one_per_element, unknown_flops
@@ -175,7 +175,7 @@ class _Reader:
             return 0.0
         if definition.flops is one_per_element and len(op.results):  # most ops: nothing else counts
             return float(math.prod(self._type(op.results[0]).shape))
-        return definition.flops(self._ops.info_alone(op, name))
+        return definition.flops(op_info(op, name, *self._ops.sides(op)))
 
     def _add(
         self, op: ir.Operation, kind: str, axes: tuple[str, ...], devices: int, trips: int | None
