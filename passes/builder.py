@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.creation import integers_attr, with_sizes
@@ -15,9 +15,13 @@ Operand = Value | int | float  # of a value, a number that all its elements are
 class Builder(Shaper):
     """Creates operations before the one at hand: those that compute, and all of `Shaper`."""
 
-    def inside(self, block: ir.Block) -> Trail:
+    def inside(self, block: ir.Block) -> Builder:
         """Creates operations in a block, and lists them with those that are created here."""
-        return Trail(ir.InsertionPoint(block), self.location, self._made)
+        return filling(block, self.made)
+
+    def end(self, values: Sequence[Value]) -> None:
+        """End a block, which passes on these values."""
+        self.create("stablehlo.return", values, [])
 
     # Element by element.
 
@@ -114,14 +118,21 @@ class Builder(Shaper):
 
     def reduction_body(self, op: ir.Operation, name: str, scalar: ir.Type) -> None:
         """Give `op` a region that combines two scalars by the operation `name`."""
-        body = op.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location, op.location])
-        at = ir.InsertionPoint(body)
-        combined = ir.Operation.create(
-            name, results=[scalar], operands=list(body.arguments), loc=op.location, ip=at
-        )
-        ir.Operation.create(
-            "stablehlo.return", operands=[combined.results[0]], loc=op.location, ip=at
-        )
+        body = new_block(op.regions[0], [scalar, scalar])
+        make = filling(body)
+        make.end([make.value(name, list(body.arguments), scalar)])
+
+
+def new_block(region: ir.Region, types: Sequence[ir.Type] = ()) -> ir.Block:
+    """A block in a region, whose arguments are of these types."""
+    return region.blocks.append(*types, arg_locs=[region.owner.location] * len(types))
+
+
+def filling(block: ir.Block, made: list[ir.Operation] | None = None) -> Builder:
+    """Creates operations at the end of a block."""
+    make = Builder(made=made)
+    make._point, make.location = ir.InsertionPoint(block), block.owner.location
+    return make
 
 
 class Trail(Builder):
@@ -149,6 +160,6 @@ class Trail(Builder):
             self._point = ir.InsertionPoint.after(self._last)
         return self._point
 
-    def _note(self, op: ir.Operation) -> None:
-        super()._note(op)
+    def note(self, op: ir.Operation) -> None:
+        super().note(op)
         self._last = op

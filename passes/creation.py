@@ -49,13 +49,14 @@ class Creator:
         made: what is created is listed here too.
 
     Attributes:
+        made: as given; None if nobody asks.
         location: of what is created.
     """
 
     def __init__(
         self, before: ir.Operation | None = None, made: list[ir.Operation] | None = None
     ) -> None:
-        self._made = made
+        self.made = made
         self.location: ir.Location | None = None
         self._point: ir.InsertionPoint | None = None
         self._types: dict[tuple[Shape, str], ir.Type] = {}
@@ -118,7 +119,7 @@ class Creator:
             loc=self.location,
             ip=self._place(),
         )
-        self._note(op)
+        self.note(op)
         return op
 
     def like(self, op: ir.Operation, operands: Sequence[Value], dim: int, size: int) -> Value:
@@ -129,17 +130,17 @@ class Creator:
             copy.operands[k] = operand
         result: Value = copy.results[0]
         result.set_type(self.tensor_type(with_sizes(shape, dim, size), element))
-        self._note(copy)
+        self.note(copy)
         return result
 
     def _place(self) -> ir.InsertionPoint | None:
         """Where the next operation goes."""
         return self._point
 
-    def _note(self, op: ir.Operation) -> None:
+    def note(self, op: ir.Operation) -> None:
         """Take notice of what was created."""
-        if self._made is not None:
-            self._made.append(op)
+        if self.made is not None:
+            self.made.append(op)
 
     def value(
         self,

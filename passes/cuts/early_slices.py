@@ -83,7 +83,7 @@ class Parts:
     def _take(self, whole: Value, start: int, cuts: list[tuple[Part, ir.Operation]]) -> None:
         """Let slices be taken of a slice that begins at `start`."""
         for part, op in cuts:
-            make = Trail(ir.InsertionPoint(op), op.location, self.made)
+            make = Builder(op, self.made)
             cut = make.cut(whole, part.dim, part.start - start, part.count)
             op.results[0].replace_all_uses_with(cut)
 

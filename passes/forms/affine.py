@@ -164,17 +164,15 @@ class Affine(Carries):
                 after[k, part] = to.make.zeros(given[k, part].type) if value is None else value
         return [after[column] for column in given]
 
-    def ends(self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]) -> Values:
+    def ends(self, make: Builder, turns: Turns, own: Values) -> Values:
         """Each block runs its trips from zero, and a `dtensor.scan` combines what they do."""
-        linear, offsets = self._maps(make, turns, own, made)
+        linear, offsets = self._maps(make, turns, own)
         found = Values()
         for group in self.groups:
-            found |= self._combined(make, group, linear, offsets, made)
+            found |= self._combined(make, group, linear, offsets)
         return {k: found[k] for k in self.mapped}
 
-    def _maps(
-        self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]
-    ) -> tuple[dict[Column, Value], Values]:
+    def _maps(self, make: Builder, turns: Turns, own: Values) -> tuple[dict[Column, Value], Values]:
         """What the trips of each block do to a carry: the linear parts, and what they make of 0.
 
         The first block starts from what the loop starts from, and not from 0.
@@ -198,7 +196,7 @@ class Affine(Carries):
             return turns.kept(inner, number, carried, [*after, *map(to.all, roots)])
 
         begin = [*linear.values(), *offsets.values(), *own.values()]
-        found = counted_loop(make, turns.size, begin, step, made)
+        found = counted_loop(make, turns.size, begin, step)
         return (
             dict(zip(linear, found, strict=False)),
             dict(zip(self.mapped, found[len(linear) :], strict=False)),
@@ -219,7 +217,6 @@ class Affine(Carries):
         group: Sequence[int],
         linear: Mapping[Column, Value],
         offsets: Values,
-        made: list[ir.Operation],
     ) -> Values:
         """The values of a group at the end of each block, of what the blocks do by themselves."""
         loop, parts = self.trips.loop, self.parts(group)
@@ -244,7 +241,7 @@ class Affine(Carries):
             return found + [inner.combined("add", [*mapped(r, given), added[r]]) for r in parts]
 
         values = [*maps.values(), *starts.values()]
-        found = scanned(loop, values, 0, self.trips.is_reverse, both, made)
+        found = scanned(loop, values, 0, self.trips.is_reverse, both, make)
         ends = dict(zip(parts, found[len(maps) :], strict=True))
         return {k: self._together(make, k, ends, offsets[k]) for k in group}
 

@@ -58,16 +58,13 @@ class Carries(ABC):
         """
 
     @abstractmethod
-    def ends(
-        self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]
-    ) -> Values | None:
+    def ends(self, make: Builder, turns: Turns, own: Values) -> Values | None:
         """The carried values at the end of each block; None if it needs the block before it.
 
         Args:
             make: writes before the loop.
             turns: the blocks.
             own: of carried values that depend on themselves alone, those that come into the blocks.
-            made: takes the operations that are created inside of loops.
         """
 
 

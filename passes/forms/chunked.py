@@ -123,7 +123,7 @@ class _Chunked:
         self.own, self.last = self._alone(make)
         if not self.carries.mapped:
             return self._results(make, {})
-        ends = self.carries.ends(make, self.turns, self.own, self.made)
+        ends = self.carries.ends(make, self.turns, self.own)
         if ends is None:
             ahead = {k: self.turns.everywhere(make, k) for k in self.carries.mapped}
             return self._results(make, self._one_by_one(make, ahead))
@@ -151,7 +151,7 @@ class _Chunked:
                 after.append(inner.updated(array, value, inner.starts_along(array, 0, block)))
             return after
 
-        found = counted_loop(make, trips.count, begin, step, self.made) if own else []
+        found = counted_loop(make, trips.count, begin, step) if own else []
         ends = dict(zip(own, found[len(own) :], strict=True))
         return self.turns.ahead(make, ends), dict(zip(own, found, strict=False))
 
@@ -178,11 +178,11 @@ class _Chunked:
             given = dict(zip(values, carried, strict=True))
             ahead = self.turns.ahead(inner, given) if is_ends else given
             begin = [*ahead.values(), *self.own.values()]
-            found = counted_loop(inner, self.turns.size, begin, step, self.made)
+            found = counted_loop(inner, self.turns.size, begin, step)
             ends = dict(zip(values, found, strict=False))
             return list((ends if is_ends else self.turns.ahead(inner, ends)).values())
 
-        found = counted_loop(make, rounds, list(values.values()), again, self.made)
+        found = counted_loop(make, rounds, list(values.values()), again)
         if is_known is not None:
             operation_of(found[0]).attributes[TRIPS] = index_attr(1)  # it seldom runs at all
         return dict(zip(values, found, strict=True))
@@ -211,7 +211,7 @@ class _Chunked:
                 after.append(inner.updated(array, row, places))
             return after
 
-        ends = counted_loop(make, turns.size, begin, step, self.made)
+        ends = counted_loop(make, turns.size, begin, step)
         return self._last(make, dict(zip([*changed, *written], ends, strict=True)))
 
     def _last(self, make: Builder, ends: Values) -> Values:

@@ -13,7 +13,7 @@ from typing import Any
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, ops_of, replace_op, users
 from dtensor.dialect.names import PLACES
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder, filling
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.few_places import FewPlaces
 from dtensor.passes.forms.ranks import MOST, reads_few, stands_before
@@ -175,7 +175,7 @@ def _copy(sort: ir.Operation, values: Sequence[Value], kept: Sequence[int]) -> i
         for i, k in enumerate(kept):
             arguments[2 * k : 2 * k + 2] = list(body.arguments)[2 * i : 2 * i + 2]
         less = applied(given, arguments[: len(given.arguments)], ir.InsertionPoint(body))
-        Trail(ir.InsertionPoint(body), sort.location).create("stablehlo.return", less, [])
+        filling(body).end(less)
 
     sorted_by(Builder(sort, made), [values[k] for k in kept], attributes, compare)
     return made[0]

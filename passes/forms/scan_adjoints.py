@@ -140,9 +140,7 @@ class _Writing:
         matrix = [] if is_sum else [steps[k, j] for k in block for j in block]
         factors = [self._value(term) for term in matrix]
         both = _plus if is_sum else partial(_composed, len(block))
-        found = scanned(
-            self.first, [*factors, *starts], self.dim, not self.is_reverse, both, self.made
-        )
+        found = scanned(self.first, [*factors, *starts], self.dim, not self.is_reverse, both, make)
         return dict(zip(block, found[len(factors) :], strict=True))
 
     def _value(self, term: Term) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, replace_op, users
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder, filling
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.forms.scan_adjoints import write_gradient
@@ -195,14 +195,13 @@ def _erase_unread(ops: Sequence[ir.Operation]) -> None:
 def _is_combined(op: ir.Operation, scan: Scan) -> bool:
     """Write what combines elements, or rows; whether each row is combined by itself."""
     block, count = op.regions[0].blocks[0], len(scan.inputs)
-    trail = Trail(ir.InsertionPoint(block), op.location)
+    trail = filling(block)
     known = {leaf: block.arguments[side * count + k] for leaf, (side, k) in scan.leaves.items()}
     if scan.is_by_element:
         scalars = Scalars(trail, known)
-        trail.create("stablehlo.return", [scalars.of(scan.pairs[k]) for k in range(count)], [])
+        trail.end([scalars.of(scan.pairs[k]) for k in range(count)])
         return True
-    results = [_copied(scan.pairs[k], known, block) for k in range(count)]
-    trail.create("stablehlo.return", results, [])
+    trail.end([_copied(scan.pairs[k], known, block) for k in range(count)])
     ties = Ties(block)
     groups = {ties.group(argument, scan.dim) for argument in block.arguments}
     return len(groups) == 1 and None not in groups

@@ -69,7 +69,7 @@ class Serial(Carries):
         sent += 2 * sum(size_bytes(values[k]) for k in self.sums)
         return sent < read * (blocks - 1) / blocks
 
-    def ends(self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]) -> None:
+    def ends(self, make: Builder, turns: Turns, own: Values) -> None:
         """Nothing is known before the trips are run."""
 
 

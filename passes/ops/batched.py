@@ -10,7 +10,7 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.ends import read_padding
 from dtensor.dialect.mlir import Value, ir, ops_of, stablehlo, terminator
 from dtensor.dialect.names import DOT_NUMBERS
-from dtensor.passes.builder import Builder
+from dtensor.passes.builder import Builder, new_block
 from dtensor.passes.creation import Shape, integers_attr, matrix_attr
 from dtensor.passes.ops.attributes import (
     dot_sides,
@@ -90,7 +90,7 @@ class Batched:
         types = [value.type for value in given]
         copy = make.create(loop.name, given, types, regions=2)
         for number, region in enumerate(copy.regions):
-            block = region.blocks.append(*types, arg_locs=[loop.location] * len(types))
+            block = new_block(region, types)
             inner = Batched(make.inside(block), self.count, dict(self.known), set(self.many))
             old = loop.regions[number].blocks[0]
             inner.known.update(zip(old.arguments, block.arguments, strict=True))
@@ -163,7 +163,7 @@ class Batched:
         ]
         copy = self.make.create(op.name, [self.one(op.operands[0])], types, regions=len(op.regions))
         for region, old in zip(copy.regions, op.regions, strict=True):
-            make = self.make.inside(region.blocks.append())
+            make = self.make.inside(new_block(region))
             inner = Batched(make, self.count, dict(self.known), set(self.many))
             *ops, last = ops_of(old.blocks[0])
             if not all([inner.write(each) for each in ops]):
@@ -338,8 +338,8 @@ def _updated_apart(to: Batched, value: Value, new: Value, starts: Sequence[Value
         {"scatter_dimension_numbers": numbers},
         regions=1,
     )
-    block = op.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location] * 2)
-    make.inside(block).create("stablehlo.return", [block.arguments[1]], [])
+    block = new_block(op.regions[0], [scalar, scalar])
+    make.inside(block).end([block.arguments[1]])
     return list(op.results)
 
 

@@ -22,7 +22,7 @@ from dtensor.passes.creation import with_sizes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, shape_of, true_size
-from dtensor.passes.ops.comparators import compare_by, compare_codes, sorted_by
+from dtensor.passes.ops.comparators import compare_by, compare_numbers, sorted_by
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.exchanges import dealt, exchanged, from_beside
 from dtensor.passes.ops.keys import Codes, orders
@@ -253,7 +253,7 @@ class _Columns:
 
         def compare(body: ir.Block) -> None:
             if self.codes is not None:
-                compare_codes(body)
+                compare_numbers(body)
             else:
                 compare_by(given, body, self.tie, self.end)
 

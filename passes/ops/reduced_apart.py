@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir, ops_of
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder, filling, new_block
 from dtensor.passes.ops.attributes import is_identity, shape_of
 from dtensor.passes.ops.combiners import combiner, combiners
 from dtensor.passes.program import copy_to
@@ -70,9 +70,7 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
     )
     body = op.regions[0].blocks[0]
     arguments = [body.arguments[k] for k in places]
-    block = new.regions[0].blocks.append(
-        *(value.type for value in arguments), arg_locs=[op.location] * len(arguments)
-    )
+    block = new_block(new.regions[0], [value.type for value in arguments])
     known: dict[Value, Value] = dict(zip(arguments, block.arguments, strict=True))
     inside = set(body.arguments) - set(arguments)  # what others alone read
     *operations, end = ops_of(body)
@@ -82,7 +80,7 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
             continue
         copy_to(ir.InsertionPoint(block), operation, known)
     given = [known.get(end.operands[k], end.operands[k]) for k in group]
-    Trail(ir.InsertionPoint(block), end.location).create(end.name, given, [])
+    filling(block).end(given)
     return new
 
 

@@ -10,7 +10,6 @@ from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir, stablehlo
 from dtensor.dialect.names import PLACES, SIZE
-from dtensor.passes.builder import Trail
 from dtensor.passes.cost.model import all_gather_bytes, permute_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
@@ -24,7 +23,7 @@ from dtensor.passes.ops.columnsort import (
     expand_exchange,
     sorted_dimension,
 )
-from dtensor.passes.ops.comparators import sorted_by
+from dtensor.passes.ops.comparators import compare_numbers, sorted_by
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.linalg import leading
@@ -180,13 +179,7 @@ def _in_order(op: LocalOp, values: Value, index: Value) -> tuple[Value, Value]:
     if _blocks(op.operand_layouts[0].dims[-1]) == 1:
         return values, index
     attributes = {"dimension": index_attr(last), "is_stable": ir.BoolAttr.get(False)}
-
-    def compare(body: ir.Block) -> None:
-        inside = Trail(ir.InsertionPoint(body), ctx.location)
-        is_before = inside.compare("LT", body.arguments[0], body.arguments[1])
-        inside.create("stablehlo.return", [is_before], [])
-
-    index, values = sorted_by(ctx, [index, values], attributes, compare)
+    index, values = sorted_by(ctx, [index, values], attributes, compare_numbers)
     return values, index
 
 

@@ -140,8 +140,8 @@ class Writer(Trail):
         super().__init__(point, location)
         self._ledger = ledger
 
-    def _note(self, op: ir.Operation) -> None:
-        super()._note(op)
+    def note(self, op: ir.Operation) -> None:
+        super().note(op)
         self._ledger.add_op(op)
 
     def masked(self, value: Value, dim: int, true: int, fill: Value) -> Value:
