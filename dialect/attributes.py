@@ -289,3 +289,10 @@ def number_attr(element: ir.Type, number: float) -> ir.Attribute:
         return ir.FloatAttr.get(element, float(number))
     bits = int(number)
     return ir.IntegerAttr.get(element, bits if bits < 1 << 63 else bits - (1 << 64))
+
+
+def entries_of(attribute: ir.Attribute) -> dict[str, ir.Attribute]:
+    """The entries of `{name = attribute, ...}`."""
+    entries = ir.DictAttr(attribute)
+    named = [entries[i] for i in range(len(entries))]
+    return {entry.name: entry.attr for entry in named}

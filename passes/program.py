@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, ops_of, replace_op, terminator
 from dtensor.dialect.names import FREE, MANUAL
-from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, direction_of
 
 WHILE: Final = "stablehlo.while"
 BRANCHES: Final = ("stablehlo.case", "stablehlo.if")
@@ -234,10 +234,9 @@ def trip_count(loop: ir.Operation) -> int | None:
     compare = made_by("stablehlo.compare", terminator(condition).operands[0])
     if compare is None:
         return None
-    direction = str(compare.attributes["comparison_direction"])
     slot = _argument_number(compare.operands[0], condition)
     limit = _integer(compare.operands[1], loop, condition)
-    if "LT" not in direction or slot is None or limit is None:
+    if direction_of(compare) != "LT" or slot is None or limit is None:
         return None
     start = _integer(loop.operands[slot], loop, None)
     step = _step(body, slot, loop)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
+from dtensor.dialect.attributes import layout_of, layouts_of_array
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
@@ -43,7 +43,6 @@ from dtensor.passes.graph import (
     Graph,
     Node,
     OpReader,
-    read_graph,
 )
 from dtensor.passes.locations import tagged_id
 from dtensor.passes.ops.rule import OpRule
@@ -87,12 +86,12 @@ class VerifyPlanPass(Pass):
         if LOCAL in module.operation.attributes:
             error(module.operation, "the module is expanded already; verify the plan before")
         function = main_function(module)
-        meshes = state.meshes or read_meshes(module)
+        meshes = state.meshes_of(module)
         if not meshes:
             error(function, "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4")
         _check_boundary(function, meshes)
         if state.planned is not None or _is_planned(function):
-            graph = state.graph if state.graph is not None else read_graph(function)
+            graph = state.graph_of(function)
             planned = state.planned or read_planned(graph, meshes)
             state.plan_checker = check_planned(graph, planned, meshes)
         else:

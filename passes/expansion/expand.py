@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
+from dtensor.dialect.attributes import layout_of, layouts_of_array
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
@@ -53,7 +53,7 @@ class ExpandPass(Pass):
             return
         if LOCAL in module.operation.attributes:
             error(module.operation, "the module is expanded already; its types are per-device")
-        meshes = state.meshes or read_meshes(module)
+        meshes = state.meshes_of(module)
         mesh = state.mesh or next(iter(meshes.values()), None)
         if mesh is None:
             error(laid_out[0], "the module has no mesh; add a dtensor.mesh operation")

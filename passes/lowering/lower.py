@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dtensor.dialect import names
-from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mesh import Mesh
@@ -60,7 +59,7 @@ class LowerPass(Pass):
     bits: bool = False  # move bf16 and floats of 8 bits as integers; always for CPUs
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        meshes = state.meshes or read_meshes(module)
+        meshes = state.meshes_of(module)
         found = functions(module)
         loops: list[ir.Operation] = []
         listed = [(function, _own_operations(function, loops)) for function in found]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dtensor.dialect.attributes import entries_of
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
@@ -109,9 +110,7 @@ def _factorised(op: LocalOp, matrix: Value) -> list[Value]:
     """Q and R of matrices that the device has."""
     ctx = op.ctx
     (*batch, _, columns), element = ctx.read_type(matrix.type)
-    calls = [ir.DictAttr(op.operation.attributes[name]) for name in (FACTOR, PRODUCT)]
-    entries = [[call[i] for i in range(len(call))] for call in calls]
-    factor, product = ({entry.name: entry.attr for entry in call} for call in entries)
+    factor, product = (entries_of(op.operation.attributes[name]) for name in (FACTOR, PRODUCT))
     scales = ctx.tensor_type((*batch, columns), element)
     made = ctx.create("stablehlo.custom_call", [matrix], [matrix.type, scales], factor)
     q = ctx.value("stablehlo.custom_call", list(made.results), matrix.type, product)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dtensor.dialect.attributes import axes_of, read_meshes
+from dtensor.dialect.attributes import axes_of
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.diagnostics import place_of
 from dtensor.dialect.mesh import Mesh
@@ -128,7 +128,7 @@ class ReportCostPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         state.cost_report = cost_report(
             main_function(module),
-            state.meshes or read_meshes(module),
+            state.meshes_of(module),
             state.ledger,
             state.cost_model(),
         )
