@@ -77,9 +77,7 @@ def _replace_row(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         return
     if not 0 <= at < sizes[dim] or not aligner.shards.splits((into, dim)):
         return
-    make = Builder(op, aligner.made)
-    around = [make.cut(into, dim, 0, at), row, make.cut(into, dim, at + 1, sizes[dim] - at - 1)]
-    joined = make.joined([part for part in around if shape_of(part)[dim]], dim)
+    joined = Builder(op, aligner.made).patched(into, dim, at, row)
     op.results[0].replace_all_uses_with(joined)
     value = aligner.fuse(operation_of(joined), scope)
     for d in range(len(sizes)):

@@ -324,6 +324,11 @@ class _Expansion:
 
     def terminator(self, op: ir.Operation, wanted: Sequence[Layout | None]) -> None:
         """Check that a block passes on what its owner expects."""
+        self.check(op, wanted)
+        forget(op, RESULTS, OPERANDS, ALGORITHM)
+
+    def check(self, op: ir.Operation, wanted: Sequence[Layout | None]) -> None:
+        """Check that the operands have the layouts that were planned."""
         for i, (value, layout) in enumerate(zip(op.operands, wanted, strict=True)):
             have = self._layouts.get(value)
             if layout is not None and (have is None or have.closed() != layout.closed()):
@@ -332,19 +337,11 @@ class _Expansion:
                     f"internal error: value {i} of '{op.name}' has layout {_short(have)}, but "
                     f"{layout.short()} was planned; a relayout is missing before it",
                 )
-        forget(op, RESULTS, OPERANDS, ALGORITHM)
 
     def loop(self, op: ir.Operation) -> None:
         """Expand a while: init, arguments, yields and results share their layouts."""
         layouts = self.results_of(op, op.results)
-        for value, layout in zip(op.operands, layouts, strict=True):
-            have = self._layouts.get(value)
-            if layout is not None and (have is None or have.closed() != layout.closed()):
-                error(
-                    op,
-                    f"internal error: an initial value of the loop has layout {_short(have)}, "
-                    f"but its result has {layout.short()}",
-                )
+        self.check(op, layouts)
         condition, body = op.regions[0].blocks[0], op.regions[1].blocks[0]
         self.set_types(list(condition.arguments), layouts)
         self.set_types(list(body.arguments), layouts)

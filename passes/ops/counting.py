@@ -18,7 +18,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import clamped
-from dtensor.passes.ops.keys import bits_of, keys_of, turned
+from dtensor.passes.ops.keys import bits_of, inverted, keys_of
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
@@ -76,7 +76,7 @@ class Counting:
         ctx, layout = self.ctx, self.op.operand_layouts[0]
         shape = ctx.shape_of(self.keys)
         index = ctx.global_index(layout, self.dim, self.size, index_element(self.size))
-        largest = turned(ctx, ctx.zeros(self.keys.type))
+        largest = inverted(ctx, ctx.zeros(self.keys.type))
         return ctx.kept_before(self.keys, len(shape) - 1, index, true, largest)
 
     def elements(self) -> Value:

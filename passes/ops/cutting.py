@@ -260,7 +260,7 @@ CONCATENATE = OpDef(
     concatenate_rule,
     (
         Algorithm("exchange", joins.expand_join, joins.joins_in_rounds, joins.join_bytes),
-        Algorithm("local", applies=joins.joins_locally),
+        Algorithm("local", applies=lambda placed: not joins.joins_in_rounds(placed)),
     ),
     fuses=True,
     moves_only=True,

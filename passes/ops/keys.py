@@ -82,9 +82,9 @@ def keys_of(make: Builder, value: Value, is_up: bool) -> Value:
         mixed = make.binary("xor", key, sign)
         if kind == "float":
             is_negative = make.compare("GE", key, sign)
-            mixed = make.select(is_negative, turned(make, key), mixed)
+            mixed = make.select(is_negative, inverted(make, key), mixed)
         key = mixed
-    return key if is_up else turned(make, key)
+    return key if is_up else inverted(make, key)
 
 
 class Codes:
@@ -137,7 +137,7 @@ class Codes:
     def numbers(self, make: Builder, code: Value) -> Value:
         """The numbers that have these codes."""
         if not self.is_float:
-            raw = code if self.is_up else turned(make, code)
+            raw = code if self.is_up else inverted(make, code)
             if self.sign:
                 raw = make.binary("xor", raw, self.sign)
             return make.bitcast(raw, self.given)
@@ -169,6 +169,6 @@ def bits_of(make: Builder, value: Value) -> Value:
     return make.bitcast(value, f"ui{element_kind(make.element_of(value))[1]}")
 
 
-def turned(make: Builder, value: Value) -> Value:
+def inverted(make: Builder, value: Value) -> Value:
     """Integers, every bit of which is the other one."""
     return make.unary("not", value)

@@ -22,7 +22,7 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 from dtensor.passes.ops.cut_dims import cuts_of
-from dtensor.passes.ops.padding import Along, Fill, Grown, Padding, Tie, indexing, is_little_apart
+from dtensor.passes.ops.padding import Along, Fill, Grown, Padding, Tie, indexing, little_apart
 from dtensor.passes.ops.rule import OpInfo
 
 Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has
@@ -37,20 +37,12 @@ def slice_ties(op: OpInfo) -> list[Tie]:
     return ties
 
 
-def slice_alike(op: OpInfo) -> list[Tie]:
-    """What leaves most is split as it was, which shards fetch in halos."""
-    return _alike(op, slice_ties(op))
-
-
-def _alike(op: OpInfo, ties: Sequence[Tie]) -> list[Tie]:
-    """Those of which one dimension is little longer than the other, without gaps or a stride."""
-    plain = [tie for tie in ties if all(along.scale == 1 for along in tie)]
-    return [tie for tie in plain if is_little_apart(op, tie)]
-
-
 def slice_reads(op: OpInfo) -> list[Along]:
     """What is most of a dimension is fetched in halos, and ends where that does in truth."""
-    return [tie[0] for tie in slice_alike(op)]
+    return [tie[0] for tie in _slice_alike(op)]
+
+
+_slice_alike = little_apart(slice_ties, plain=True)
 
 
 def lengthen_slice(op: Grown) -> None:
@@ -99,7 +91,10 @@ def pad_ties(op: OpInfo) -> list[Tie]:
 def pad_alike(op: OpInfo) -> list[Tie]:
     """What little is added to or cropped is split as what it becomes, fetched in halos."""
     lows, highs, _ = pad_numbers(op.operation)
-    return [tie for tie in _alike(op, pad_ties(op)) if lows[tie[0].dim] * highs[tie[0].dim] >= 0]
+    return [tie for tie in _pad_alike(op) if lows[tie[0].dim] * highs[tie[0].dim] >= 0]
+
+
+_pad_alike = little_apart(pad_ties, plain=True)
 
 
 def lengthen_pad(op: Grown) -> None:
@@ -135,11 +130,6 @@ def concatenate_ties(op: OpInfo) -> list[Tie]:
     longest = max(range(len(sizes)), key=lambda k: sizes[k])
     is_most = len(sizes) > 1 and 2 * sizes[longest] > sum(sizes)
     return [(Along(longest, dim), Along(~0, dim))] if is_most else []
-
-
-def concatenate_alike(op: OpInfo) -> list[Tie]:
-    """To which little is joined, is split as what it becomes, which shards fetch in halos."""
-    return _alike(op, concatenate_ties(op))
 
 
 def lengthen_concatenate(op: Grown) -> None:
@@ -258,8 +248,10 @@ def _completed(rows: Sequence[Row], sizes: Sequence[int | None], size: int) -> l
     return [row for row in (*rows, *rest) if row[2]]
 
 
-OF_SLICE = Padding(indexing, lengthen_slice, slice_ties, slice_alike, reads=slice_reads)
+OF_SLICE = Padding(indexing, lengthen_slice, slice_ties, _slice_alike, reads=slice_reads)
 OF_PAD = Padding(refit=lengthen_pad, ties=pad_ties, alike=pad_alike)
-OF_CONCATENATE = Padding(refit=lengthen_concatenate, ties=concatenate_ties, alike=concatenate_alike)
+OF_CONCATENATE = Padding(
+    refit=lengthen_concatenate, ties=concatenate_ties, alike=little_apart(concatenate_ties)
+)
 OF_REVERSE = Padding(refit=lengthen_reverse, ties=reverse_ties)
 OF_SPLICE = Padding(refit=lengthen_splice, ties=splice_ties)

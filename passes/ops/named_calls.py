@@ -16,6 +16,7 @@ from dtensor.passes.ops.fused_attention import (
     fused_attention_rule,
 )
 from dtensor.passes.ops.linalg import MATRIX, leading
+from dtensor.passes.ops.nullary import free_dims
 from dtensor.passes.ops.opdef import comparisons
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
@@ -71,10 +72,7 @@ def in_place_rule(op: OpInfo) -> OpRule:
 
 def buffer_rule(op: OpInfo) -> OpRule:
     """`->ij`: room for an array, which holds anything."""
-    builder = RuleBuilder(op)
-    for d in range(len(op.result_shapes[0])):
-        builder.share((~0, d))
-    return builder.build()
+    return free_dims(op).build()
 
 
 def scaled_dot_rule(op: OpInfo) -> OpRule | None:

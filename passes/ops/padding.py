@@ -60,6 +60,19 @@ def is_little_apart(op: OpInfo, tie: Tie) -> bool:
     return 0 < PART * abs(more * one.scale - size) <= size
 
 
+def little_apart(find: Ties, plain: bool = False) -> Ties:
+    """Those of some ties that are little out of proportion, but for which all could grow together.
+
+    What is in no proportion is split alike, and what shards lack is fetched in halos. With `plain`
+    dimensions with gaps or a stride are left out.
+    """
+    return lambda op: [
+        tie
+        for tie in find(op)
+        if is_little_apart(op, tie) and not (plain and any(along.scale != 1 for along in tie))
+    ]
+
+
 @dataclass
 class Grown:
     """An operation some of whose dimensions have become longer.
