@@ -90,9 +90,8 @@ def _places(ranked: ir.Operation) -> list[int] | None:
 
 
 def _counting(name: str, digit: int) -> Algorithm:
-    """The keys at the places, so many bits at a time, then the elements that have them."""
-
     def expand(op: LocalOp) -> Sequence[Value]:
+        """The keys at the places, a few bits or one at a time, then the elements that have them."""
         is_up = orders(op.operation.regions[0].blocks[0]) == "up"
         dim = integer(op.operation.attributes[DIM])
         true = true_size(op.operation, op.operand_shapes[0][dim])
