@@ -15,6 +15,7 @@ from itertools import product
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.disjoint_sets import DisjointSets
 from dtensor.passes.forms.carries import INEXACT, Carries, kind_of
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.turns import NotBatched, Turns, Values, needed
@@ -71,7 +72,10 @@ class Affine(Carries):
                 return False
             reached[k] |= {j for each in found for j in reached[each]}
         self.pairs = [(k, j) for k in self.mapped for j in self.mapped if j in reached[k]]
-        self.groups = _connected(self.mapped, self.pairs)
+        connected = DisjointSets[int]()
+        for k, j in self.pairs:
+            connected.join(k, j)
+        self.groups = connected.sets(self.mapped)
         return self._parts(groups)
 
     def _follow(self, op: ir.Operation, groups: Groups) -> None:
@@ -81,7 +85,7 @@ class Affine(Carries):
                 self.sources[result] = self.sources.get(value, _NOTHING)
                 if self.sources[result]:
                     for d in range(len(shape_of(value))):
-                        groups.tie((value, d), (result, d))
+                        groups.join((value, d), (result, d))
             return
         given = [self.sources.get(value, _NOTHING) for value in read_by(op)]
         found: frozenset[int] | None = None
@@ -104,7 +108,7 @@ class Affine(Carries):
             groups.mix(arguments[k], [d for d, size in enumerate(shape) if size == 1])
             if self.sources.get(given):
                 for d in range(len(shape)):
-                    groups.tie((given, d), (arguments[k], d))
+                    groups.join((given, d), (arguments[k], d))
         mixed = groups.mixed()
         for k in self.mapped:
             dims = range(len(shape_of(arguments[k])))
@@ -115,7 +119,7 @@ class Affine(Carries):
                 if _sizes(arguments[k], whole[k]) != _sizes(arguments[first], whole[first]):
                     return False
                 for one, other in zip(whole[first], whole[k], strict=True):
-                    groups.tie((arguments[first], one), (arguments[k], other))
+                    groups.join((arguments[first], one), (arguments[k], other))
         is_apart = all(groups.root(key) in mixed for key in groups.meeting())
         return is_apart and all(len(self.parts(group)) <= _MOST for group in self.groups)
 
@@ -269,16 +273,6 @@ class Affine(Carries):
         places = [0, *(d + 1 for d in mixed), *others[1:]]
         value = make.reshape(value, [shape[d] for d in places])
         return make.transpose(value, [places.index(d) for d in range(len(shape))])
-
-
-def _connected(values: Sequence[int], pairs: Sequence[Pair]) -> list[list[int]]:
-    """The values in groups, between which there are no pairs."""
-    found = list[list[int]]()
-    for k in values:
-        near = [group for group in found if any((k, j) in pairs or (j, k) in pairs for j in group)]
-        joined = [*(j for group in near for j in group), k]
-        found = [*(group for group in found if group not in near), sorted(joined)]
-    return found
 
 
 def _sizes(value: Value, dims: Sequence[int]) -> list[int | str]:

@@ -14,7 +14,7 @@ from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.weaves import WEAVES
 from dtensor.passes.ops.attributes import splat_of
 from dtensor.passes.ops.patterns import reverses, turned
-from dtensor.passes.ops.rows import Ties
+from dtensor.passes.ops.rows import BodyTies
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Operations, copy_to, read_by
 
@@ -202,7 +202,7 @@ def _is_combined(op: ir.Operation, scan: Scan) -> bool:
         trail.end([scalars.of(scan.pairs[k]) for k in range(count)])
         return True
     trail.end([_copied(scan.pairs[k], known, block) for k in range(count)])
-    ties = Ties(block)
+    ties = BodyTies(block)
     groups = {ties.group(argument, scan.dim) for argument in block.arguments}
     return len(groups) == 1 and None not in groups
 

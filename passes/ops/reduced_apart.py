@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder, filling, new_block
+from dtensor.passes.disjoint_sets import DisjointSets
 from dtensor.passes.ops.attributes import is_identity, shape_of
 from dtensor.passes.ops.combiners import combiner, combiners
 from dtensor.passes.program import copy_to
@@ -48,12 +49,11 @@ def _groups(body: ir.Block, count: int) -> list[list[int]]:
         if len(operation.regions):
             read = set(range(count))  # which may read anything
         of |= dict.fromkeys(operation.results, read)
-    groups = [{i} | of.get(value, set()) for i, value in enumerate(end.operands)]
-    found: list[set[int]] = []
-    for group in groups:
-        others = [other for other in found if not other & group]
-        found = [*others, group.union(*(other for other in found if other & group))]
-    return sorted(sorted(group) for group in found)
+    together = DisjointSets[int]()
+    for i, value in enumerate(end.operands):
+        for k in of.get(value, set()):
+            together.join(k, i)
+    return together.sets(range(count))
 
 
 def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) -> ir.Operation:
