@@ -122,7 +122,7 @@ def fft_moves(op: OpInfo) -> list[padding.Along]:
 def lengthen_fft(op: padding.Grown) -> None:
     """Say how long the row is in truth."""
     before, last = op.operation, len(op.operands[0]) - 1
-    if op.operands[0][last] == op.operands_before(0)[last] and (
+    if op.operands[0][last] == op.true_operand(0)[last] and (
         op.results[0][last] == op.true_result(0)[last]
     ):
         return

@@ -95,7 +95,7 @@ def _around(placed: Placed, dim: WindowDim, found: Reach | None) -> Around:
     return Around.of(dim.window, *_sizes(placed, dim), split, found)
 
 
-def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) -> Iterator[Traffic]:
+def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool) -> Iterator[Traffic]:
     """What each shard is sent of each split dimension of the operands, one for each result.
 
     Args:
@@ -132,7 +132,7 @@ def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) ->
 
 
 def fetch(
-    ctx: ExpansionContext, value: Value, placed: Placed, dim: WindowDim, fill: Value | None = None
+    ctx: ExpansionContext, value: Value, placed: Placed, dim: WindowDim, fill: Value | None
 ) -> Value:
     """What the windows of this shard read of one dimension.
 

@@ -52,7 +52,7 @@ def lengthen_slice(op: Grown) -> None:
     for d, size in enumerate(op.results[0]):
         if size == op.true_result(0)[d] and op.operands[0][d] != size:
             continue
-        if op.operands_before(0)[d] == op.true_result(0)[d]:
+        if op.true_operand(0)[d] == op.true_result(0)[d]:
             strides[d] = 1  # of one element the stride does not matter
         gone = min(starts[d], max(op.operands[0][d] - size, 0))  # so many fewer there may be
         if strides[d] == 1 and starts[d] != gone:
@@ -106,11 +106,11 @@ def lengthen_pad(op: Grown) -> None:
     moved = {}
     for d, padded in enumerate(op.results[0]):
         size = op.operands[0][d]
-        if padded == op.true_result(0)[d] and size == op.operands_before(0)[d]:
+        if padded == op.true_result(0)[d] and size == op.true_operand(0)[d]:
             continue
         gone = min(max(-lows[d], 0), max(size - padded, 0))  # so many fewer there may be
         if not gaps[d] and lows[d] != -gone and op.grows(0, d):
-            first, end = max(-lows[d], 0), op.operands_before(0)[d] - max(-highs[d], 0)
+            first, end = max(-lows[d], 0), op.true_operand(0)[d] - max(-highs[d], 0)
             kept = (0, first - gone, end - first)
             moved[d] = [(1, 0, max(lows[d], 0)), kept, (1, 0, max(highs[d], 0))]
             lows[d] = -gone
@@ -139,7 +139,7 @@ def lengthen_concatenate(op: Grown) -> None:
     is_longer = any(op.grows(k, dim) for k in range(len(values)))
     if not is_longer and op.results[0][dim] == op.true_result(0)[dim]:
         return
-    rows = [(k, 0, op.operands_before(k)[dim]) for k in range(len(values))]
+    rows = [(k, 0, op.true_operand(k)[dim]) for k in range(len(values))]
     longest, size = max(rows, key=lambda row: row[2])[0], op.results[0][dim]
     if op.operands[longest][dim] != size:
         before = sum(count for _, _, count in rows[:longest])
@@ -172,7 +172,7 @@ def lengthen_reverse(op: Grown) -> None:
 
 def lengthen_backward(op: Grown, dim: int) -> None:
     """What is beyond the end stands ahead of all elements meanwhile, where nothing reads it."""
-    operation, true, size = op.operation, op.operands_before(0)[dim], op.operands[0][dim]
+    operation, true, size = op.operation, op.true_operand(0)[dim], op.operands[0][dim]
     point = ir.InsertionPoint(operation)
     for k, value in enumerate(operation.operands):
         rows = [(0, true, size - true), (0, 0, true)]

@@ -116,13 +116,13 @@ class Grown:
     def say_size(self, dim: int) -> None:
         """Say how many elements operand 0 has in truth along a dimension that is longer."""
         if self.grows(0, dim):
-            self.operation.attributes[SIZE] = index_attr(self.operands_before(0)[dim])
+            self.operation.attributes[SIZE] = index_attr(self.true_operand(0)[dim])
 
     def grows(self, k: int, dim: int) -> bool:
         """Whether a dimension of operand `k` has become longer."""
-        return self.operands[k][dim] != self.operands_before(k)[dim]
+        return self.operands[k][dim] != self.true_operand(k)[dim]
 
-    def operands_before(self, k: int) -> Shape:
+    def true_operand(self, k: int) -> Shape:
         """The true shape of operand `k`."""
         return self.rule.info.operand_shapes[k]
 
@@ -139,7 +139,7 @@ class Grown:
         builder, value, bounds = self._bounds(k, last, dim)
         self.operation.operands[k] = builder.binary("minimum", value, bounds)
 
-    def drop_beyond(self, k: int, last: Sequence[int], dim: int | None = None) -> None:
+    def drop_beyond(self, k: int, last: Sequence[int], dim: int | None) -> None:
         """Make indices in operand `k` that exceed `last` negative; arguments as `keep_within`."""
         builder, value = Builder(self.operation, self.made), self.operation.operands[k]
         element = signed_index(builder.element_of(value))
@@ -155,7 +155,7 @@ class Grown:
         builder, value = Builder(self.operation, self.made), self.operation.operands[k]
         value = builder.convert(value, signed_index(builder.element_of(value)))
         place = builder.iota(builder.shape_of(value), dim, "i32")
-        is_true = builder.compare("LT", place, self.operands_before(k)[dim])
+        is_true = builder.compare("LT", place, self.true_operand(k)[dim])
         self.operation.operands[k] = builder.select(is_true, value, index)
 
     def _bounds(self, k: int, last: Sequence[int], dim: int | None) -> tuple[Builder, Value, Value]:

@@ -220,7 +220,7 @@ def lengthen_scatter(op: padding.Grown) -> None:
     for tie in scatter_ties(op.info):
         if op.grows(count, tie[0].dim):
             op.set_beyond(count, tie[0].dim, before)
-    if op.operands[count] != op.operands_before(count):
+    if op.operands[count] != op.true_operand(count):
         op.deny("indices_are_sorted", "unique_indices")
 
 

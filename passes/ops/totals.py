@@ -205,7 +205,7 @@ def leave_out_ends(op: Grown, dims: Sequence[int]) -> None:
     for d in dims:
         if op.has_end and op.grows(0, d):
             place = make.iota((shape[d],), 0, index_element(shape[d]))
-            is_inside = make.compare("LT", place, op.operands_before(0)[d])
+            is_inside = make.compare("LT", place, op.true_operand(0)[d])
             valid.append(make.broadcast(is_inside, shape, [d]))
     if valid:
         types = [result.type for result in op.operation.results]
