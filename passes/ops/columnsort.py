@@ -82,7 +82,7 @@ def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
         elements = [codes.element]
     elif tie >= 0:
         elements[tie : tie + 1] = [_place_element(size)]
-    rows = math.prod(placed.operands[0].local_shape(op.operand_shapes[0])) // local
+    rows = math.prod(placed.shard(0)) // local
     wire = 0.0
     for element in elements:
         held = rows * (local + more) * element_bytes(element)

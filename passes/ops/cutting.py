@@ -219,7 +219,7 @@ def _mirrors(placed: Placed) -> bool:
 
 def mirror_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """Every shard, once for each split dimension that is reversed."""
-    shard = placed.operands[0].local_shape(placed.op.operand_shapes[0])
+    shard = placed.shard(0)
     size = math.prod(shard) * element_bytes(placed.op.operand_elements[0])
     dims = placed.operands[0].dims
     return tuple([Traffic(dims[d].axes, size, 1) for d in _reversed(placed)])

@@ -67,7 +67,7 @@ def extreme_bytes(placed: Placed, axes: Sequence[AxisRef]) -> tuple[Traffic, ...
     """A key and a place for each row; and the value where it is read."""
     op = placed.op
     devices = devices_along(axes)
-    rows = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
+    rows = math.prod(placed.shard(~0))
     keys, places = map(element_bytes, (_key(op.result_elements[0]), op.result_elements[1]))
     sizes = [keys, places, *([keys] if is_read(op.operation.results[0]) else [])]
     wire = sum(all_reduce_bytes(rows * size, devices) for size in sizes)

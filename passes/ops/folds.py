@@ -32,7 +32,7 @@ def fold_fits(folds: Folds | None, size: int, shards: int) -> bool:
 
 def fold_bytes(placed: Placed, dims: Sequence[WindowDim]) -> Iterator[Traffic]:
     """What shards are sent of results, where the ends go round."""
-    shape = placed.results[0].local_shape(placed.op.result_shapes[0])
+    shape = placed.shard(~0)
     for _, (slot, d), _, window in dims:
         folds, word = window.folds, placed.results[0].dims[d] if slot < 0 else None
         if folds is None or folds.mode != WRAP or word is None or word.split == 1:

@@ -57,7 +57,7 @@ def step_bytes(placed: Placed) -> tuple[Traffic, ...]:
     op, word = placed.op, placed.operands[0].dims[-1]
     steps = steps_of(placed)
     assert steps is not None, "priced where it does not apply"
-    rows = math.prod(placed.operands[0].local_shape(op.operand_shapes[0])[:-1])
+    rows = math.prod(placed.shard(0)[:-1])
     given, made = element_bytes(op.operand_elements[0]), element_bytes(op.result_elements[0])
     held = (
         rows * elements * each

@@ -64,7 +64,7 @@ def reaches(placed: Placed, dims: Sequence[WindowDim]) -> bool:
 
 def _stepped(placed: Placed, dim: WindowDim) -> Dim:
     slot, d = dim.steps
-    return placed.operands[slot].dims[d] if slot >= 0 else placed.results[~slot].dims[d]
+    return placed.layout(slot).dims[d]
 
 
 def _sizes(placed: Placed, dim: WindowDim) -> tuple[int, int]:
@@ -105,7 +105,7 @@ def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool) -> Iterat
             dimension, is fetched of what was filled then.
     """
     layout, operands = placed.operands[0], len(placed.results)
-    local = list(layout.local_shape(placed.op.operand_shapes[0]))
+    local = list(placed.shard(0))
     size = sum(map(element_bytes, placed.op.operand_elements[:operands]))
     is_shared = operands == 1
     modes: tuple[int, ...] = ()  # what stands around the dimensions so far
@@ -264,7 +264,7 @@ def spared_shape(placed: Placed, dims: Sequence[WindowDim], numbers: Sequence[in
 
     `numbers` has, by row of a window, the dimension of the results that it walks along.
     """
-    shape = list(placed.results[0].local_shape(placed.op.result_shapes[0]))
+    shape = list(placed.shard(~0))
     for dim, found in _spares(placed, dims):
         shape[numbers[dim.row]] += found.spare
     return shape

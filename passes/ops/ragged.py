@@ -113,8 +113,7 @@ def _is_range(placed: Placed) -> bool:
     if group is None:
         return True
     slot, dim = group
-    layout = placed.operands[slot] if slot >= 0 else placed.results[~slot]
-    return layout.dims[dim].is_contiguous
+    return placed.layout(slot).dims[dim].is_contiguous
 
 
 def expand_ragged_dot(op: LocalOp) -> Sequence[Value] | None:

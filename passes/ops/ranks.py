@@ -54,7 +54,7 @@ def count_bytes(placed: Placed, digit: int) -> tuple[Traffic, ...]:
     op, dim = placed.op, named_dim(placed.op)
     word, size = placed.operands[0].dims[dim], op.operand_shapes[0][dim]
     bits = element_kind(op.operand_elements[0])[1]
-    wanted = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
+    wanted = math.prod(placed.shard(~0))
     places = op.operand_shapes[1][0]
     firsts = wanted // max(places, 1) * len(set(searched(_places(op.operation), places)))
     rounds, counts = bits // digit, (1 << digit) - 1

@@ -108,7 +108,7 @@ def _applies(placed: Placed) -> bool:
 
 def _bytes(placed: Placed) -> tuple[Traffic, ...]:
     layout, traffic = placed.operands[0], []
-    local = list(layout.local_shape(placed.op.operand_shapes[0]))
+    local = list(placed.shard(0))
     item = element_bytes(placed.op.operand_elements[0]) + element_bytes(
         placed.op.result_elements[0]
     )

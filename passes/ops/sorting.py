@@ -86,7 +86,7 @@ def _blocks(word: Dim) -> int:
 def candidate_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The candidates of every shard and their indices, on every device."""
     op, word = placed.op, placed.operands[0].dims[-1]
-    rows = math.prod(placed.results[0].local_shape(op.result_shapes[0])[:-1])
+    rows = math.prod(placed.shard(~0)[:-1])
     count = min(op.operand_shapes[0][-1] // word.split, op.result_shapes[0][-1])
     wire = sum(
         all_gather_bytes(rows * count * word.split * element_bytes(element), word.split)
@@ -136,7 +136,7 @@ def _pairs_up(placed: Placed) -> bool:
 def pair_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The candidates of one shard and their indices, once for each doubling."""
     op, word = placed.op, placed.operands[0].dims[-1]
-    count = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
+    count = math.prod(placed.shard(~0))
     steps = word.split.bit_length() - 1
     wire = steps * sum(permute_bytes(count * element_bytes(e)) for e in op.result_elements)
     return (Traffic(word.axes, wire, 2 * steps),)

@@ -176,7 +176,7 @@ def ring_bytes(placed: Placed) -> tuple[Traffic, ...]:
         return ()
     wire, moved = sum(counts) * placed.row_bytes(~0, dim), _moved_before(op.operation)
     if moved:
-        local = placed.results[0].local_shape(op.result_shapes[0])
+        local = placed.shard(~0)
         new = sum(
             min(1.0, rows / local[d]) for d, rows in moved if placed.results[0].dims[d].split > 1
         )

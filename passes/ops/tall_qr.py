@@ -60,7 +60,7 @@ def _is_tall(placed: Placed) -> bool:
 def triangle_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The triangle of each shard on every device, and a sign for each column."""
     op, word = placed.op, placed.operands[0].dims[-2]
-    *batch, _, columns = placed.operands[0].local_shape(op.operand_shapes[0])
+    *batch, _, columns = placed.shard(0)
     size = math.prod(batch) * element_bytes(op.operand_elements[0])
     triangle = (columns + 1) // 2 * (columns + 1) * size
     wire = all_gather_bytes(triangle * word.split, word.split)

@@ -98,18 +98,14 @@ def expand_exchanged(op: LocalOp) -> Sequence[Value]:
 
 def _total_bytes(placed: Placed) -> list[float]:
     """Bytes of the totals of one shard, of each operand."""
-    n = math.prod(_local_result(placed))
+    n = math.prod(placed.shard(~0))
     return [n * element_bytes(element) for element in placed.op.result_elements]
-
-
-def _local_result(placed: Placed) -> tuple[int, ...]:
-    return placed.results[0].local_shape(placed.op.result_shapes[0])
 
 
 def _shared_dim(placed: Placed) -> int | None:
     """A dimension of the results that divides among the shards; None if there is none."""
     devices = devices_along(axes_of_reduced(placed))
-    sizes = enumerate(_local_result(placed))
+    sizes = enumerate(placed.shard(~0))
     return next((d for d, size in sizes if size and size % devices == 0), None)
 
 
