@@ -23,6 +23,7 @@ from dtensor.passes.propagation.places import (
     place_of,
     split_place,
 )
+from dtensor.passes.relayout.atoms import axis_cuts
 
 Layouts = tuple[Layout, ...]
 Places = tuple[int, ...]
@@ -145,19 +146,12 @@ def _overlap(digits: list[tuple[int, int, int]]) -> str | None:
 
 def atoms_of(layouts: Layouts) -> list[AxisRef]:
     """The parts of axes that these layouts tell apart."""
-    named = [axis for layout in layouts for axis in (*layout.partial_axes, *layout.axes)]
-    axes = list(dict.fromkeys(named))
-    names = dict.fromkeys(axis.name for axis in axes)
-    if len(names) == len(axes):
-        return axes
-    atoms = []
-    for name in names:
-        refs = [axis for axis in axes if axis.name == name]
-        edges = sorted({edge for axis in refs for edge in (axis.pre, axis.pre * axis.size)})
-        atoms += [
-            AxisRef(name, low, high // low) for low, high in pairwise(edges) if high % low == 0
-        ]
-    return atoms
+    return [
+        AxisRef(name, low, high // low)
+        for name, cuts in axis_cuts(*layouts).items()
+        for low, high in pairwise(sorted(cuts))
+        if high % low == 0
+    ]
 
 
 def _digit(rule: OpRule, ins: Places, outs: Places) -> tuple[int, int] | None:

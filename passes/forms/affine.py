@@ -16,11 +16,12 @@ from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.disjoint_sets import DisjointSets
-from dtensor.passes.forms.carries import INEXACT, Carries, kind_of
+from dtensor.passes.forms.carries import Carries, kind_of
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.turns import NotBatched, Turns, Values, needed
 from dtensor.passes.ops.attributes import shape_of, size_bytes
 from dtensor.passes.ops.batched import Batched
+from dtensor.passes.ops.elements import INEXACT
 from dtensor.passes.ops.elementwise import SUMS
 from dtensor.passes.ops.linear import Groups, adds_to, kept_dims
 from dtensor.passes.ops.loops import counted_loop

@@ -16,13 +16,12 @@ from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import Turns, Values, needed
 from dtensor.passes.ops.custom_calls import widened_call
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INEXACT, INTEGERS, element_kind
 from dtensor.passes.ops.elementwise import SUMS
 from dtensor.passes.ops.rows import rows_flops
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CALLS, CUSTOM_CALL, RETURNS, read_by, walk
 
-INEXACT = ("float", "complex")
 FEW = 1 << 16  # flops of a trip that is not worth dividing among devices
 
 
@@ -98,7 +97,7 @@ def _adds_up(trips: Trips, k: int) -> bool:
     """Whether the body only adds to a carried value, and returns the last sum."""
     value: Value = trips.body.arguments[k]
     last = trips.given[k]
-    if kind_of(value.type) not in (*INEXACT, "signed", "unsigned"):
+    if kind_of(value.type) not in (*INEXACT, *INTEGERS):
         return False
     while True:
         op = reader_of(value)

@@ -29,7 +29,7 @@ from dtensor.passes.ops.attributes import (
 )
 from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.comparators import applied, is_stable, sorted_by
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.rule import OpInfo
 
@@ -214,7 +214,7 @@ def _counts(value: ir.Value[Any], dim: int, size: int, element: str) -> bool:
 def _holds_places(element: str, size: int) -> bool:
     """Whether a type of elements has a number for each place of a dimension."""
     kind, bits = element_kind(element)
-    return kind in ("signed", "unsigned") and size <= 1 << (bits - (kind == "signed"))
+    return kind in INTEGERS and size <= 1 << (bits - (kind == "signed"))
 
 
 def _read_in_order(places: Value, dim: int) -> Iterator[ir.Operation]:

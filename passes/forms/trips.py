@@ -10,7 +10,7 @@ import numpy as np
 
 from dtensor.dialect.mlir import Value, block_of, ir, maker_of, ops_of, terminator
 from dtensor.passes.ops.attributes import shape_of
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers, of_each_trip
 from dtensor.passes.ops.scatter import overwrites
@@ -133,7 +133,7 @@ class Trips:
 
     def _note(self, value: Value, numbers: Numbers) -> None:
         kind, bits = element_kind(str(ir.RankedTensorType(value.type).element_type))
-        if kind in ("signed", "unsigned") and bits >= 8:
+        if kind in INTEGERS and bits >= 8:
             self._numbers[value] = numbers.astype(f"{'i' if kind == 'signed' else 'u'}{bits // 8}")
         elif kind == "bool":
             self._numbers[value] = numbers.astype(bool)

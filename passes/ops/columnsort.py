@@ -23,7 +23,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, shape_of, true_size
 from dtensor.passes.ops.comparators import compare_by, compare_numbers, sorted_by
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import EXACT, element_kind
 from dtensor.passes.ops.exchanges import dealt, exchanged, from_beside
 from dtensor.passes.ops.keys import Codes, orders
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
@@ -127,7 +127,7 @@ def _tie(sort: ir.Operation, elements: Sequence[str], has_more: bool) -> int:
         return integer(sort.attributes[PLACES])
     body = [op.name for op in ops_of(sort.regions[0].blocks[0])]
     is_plain = body == ["stablehlo.compare", "stablehlo.return"]
-    is_one = len(elements) == 1 and element_kind(elements[0])[0] in ("bool", "signed", "unsigned")
+    is_one = len(elements) == 1 and element_kind(elements[0])[0] in EXACT
     is_free = is_plain and is_one and not has_more and SIZE not in sort.attributes
     return -1 if is_free else len(elements)
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.ops.attributes import CONSTANT, direction_of, element_of, splat_number
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INEXACT, element_kind
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.program import RETURNS
 
@@ -141,6 +141,6 @@ def _in_field(name: str, kind: str, values: Sequence[int]) -> int | None:
             return a * b
         case "negate", [a]:
             return -a
-        case "divide", [a, b] if kind in ("float", "complex", "other") and b:
+        case "divide", [a, b] if kind in (*INEXACT, "other") and b:
             return a * pow(b, -1, _PRIME)
     return None

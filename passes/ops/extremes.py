@@ -15,12 +15,11 @@ from dtensor.dialect.mlir import Value, ir, is_read, operation_of, terminator
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import direction_of, element_of
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.keys import bits_of, keys_of
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.rule import element_bytes
 
-_INTEGERS = ("signed", "unsigned")
 _LEAST_BITS = {"bool": 1, "signed": 8, "unsigned": 8, "float": 16}  # of what has keys
 
 
@@ -36,7 +35,7 @@ def extreme(region: ir.Region) -> str | None:
     """
     block = region.blocks[0]
     elements = [element_of(value) for value in block.arguments]
-    if len(elements) != 4 or element_kind(elements[1])[0] not in _INTEGERS:
+    if len(elements) != 4 or element_kind(elements[1])[0] not in INTEGERS:
         return None
     kind, bits = element_kind(elements[0])
     if kind not in _LEAST_BITS or bits < _LEAST_BITS[kind]:

@@ -18,7 +18,7 @@ from dtensor.passes.creation import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import convolution_numbers, integers
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INEXACT, element_kind
 from dtensor.passes.ops.opdef import Placed
 from dtensor.passes.ops.padding import Grown
 from dtensor.passes.ops.rule import Window, WindowDim
@@ -30,7 +30,7 @@ def say_steps(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[in
 
     `sizes` has, by window that has become longer, elements of the input and results in truth.
     """
-    if not op.has_end or element_kind(op.info.result_elements[0])[0] not in _AWKWARD:
+    if not op.has_end or element_kind(op.info.result_elements[0])[0] not in INEXACT:
         return
     said = [0] * (2 * len(windows))
     for row, (size, results) in sizes.items():
@@ -40,9 +40,6 @@ def say_steps(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[in
         said[2 * row : 2 * row + 2] = (window.size, reading) if reading else (0, 0)
     if any(said):
         op.set_integers(STEPS, said)
-
-
-_AWKWARD = ("float", "complex")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import math
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import direction_of, element_of, splat_number
-from dtensor.passes.ops.elements import element_kind, float_bits
+from dtensor.passes.ops.elements import INTEGERS, element_kind, float_bits
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -29,7 +29,7 @@ def orders(body: ir.Block) -> str | None:
         if "TOTALORDER" not in str(compare.attributes.get("compare_type")):
             return None  # FLOAT, which need not be written: NaN is neither before nor behind
         sides = [side for value in sides if (side := _canonical(value)) is not None]
-    elif kind not in ("signed", "unsigned"):
+    elif kind not in INTEGERS:
         return None
     is_turned = sides == list(body.arguments)[::-1]
     if not is_turned and sides != list(body.arguments):

@@ -12,10 +12,9 @@ from dtensor.passes.graph import Graph, title_of
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tagged_id
 from dtensor.passes.ops.attributes import shape_of
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INEXACT, element_kind
 from dtensor.passes.ops.reduction import Reduction
 
-_POISONED = ("float", "complex")
 Masks = dict[int, "Value | Reduction"]
 
 
@@ -43,7 +42,7 @@ class Forms:
             return
         own = self.graph.values[value]
         own.set_type(ir.RankedTensorType.get(shape, ir.RankedTensorType(own.type).element_type))
-        if self.poison and element_kind(self.graph.types[value].element)[0] in _POISONED:
+        if self.poison and element_kind(self.graph.types[value].element)[0] in INEXACT:
             writer = self._behind(value)
             for d in self._longer(value, shape):
                 own = writer.masked(own, d, self.true[value][d], writer.nan(own))
