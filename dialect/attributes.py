@@ -17,7 +17,7 @@ from dtensor.dialect.errors import LayoutError, MeshError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.layout_text import layout_mesh_name, parse_layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, ops_of
 
 _AXES = re.compile(r'axes\s*<\s*@(?:([\w.\-]+)|"([^"]*)")\s*,\s*\[(.*)\]\s*>\s*\Z', re.DOTALL)
 _AXIS = re.compile(r'\s*"([^"]*)"\s*(?::\s*\(\s*(\d+)\s*\)\s*(\d+)\s*)?\Z')
@@ -243,8 +243,7 @@ def read_meshes(module: ir.Module) -> dict[str, Mesh]:
         LocatedError: one is malformed, or two have the same name.
     """
     meshes: dict[str, Mesh] = {}
-    for view in module.body.operations:
-        op = view.operation
+    for op in ops_of(module.body):
         if op.name != names.MESH_OP:
             continue
         attributes = op.attributes
@@ -282,3 +281,18 @@ def index_attr(value: int) -> ir.Attribute:
     if found is None:
         found = tables.index_attrs[value] = ir.IntegerAttr.get(tables.i64, value)
     return found
+
+
+def number_attr(element: ir.Type, number: float) -> ir.Attribute:
+    """A number of an element type; the bindings take integers of 64 bits as signed ones."""
+    if not isinstance(element, ir.IntegerType):
+        return ir.FloatAttr.get(element, float(number))
+    bits = int(number)
+    return ir.IntegerAttr.get(element, bits if bits < 1 << 63 else bits - (1 << 64))
+
+
+def entries_of(attribute: ir.Attribute) -> dict[str, ir.Attribute]:
+    """The entries of `{name = attribute, ...}`."""
+    entries = ir.DictAttr(attribute)
+    named = [entries[i] for i in range(len(entries))]
+    return {entry.name: entry.attr for entry in named}

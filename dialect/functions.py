@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dtensor.dialect import names
-from dtensor.dialect.mlir import every, ir
+from dtensor.dialect.mlir import every, ir, ops_of
 
 _NAMING = {"stablehlo.custom_call": names.CALLED_COMPUTATIONS, "func.call": "callee"}
 
 
 def functions(module: ir.Module) -> list[ir.Operation]:
     """The functions of a module, in order."""
-    return [op.operation for op in module.body.operations if op.operation.name == names.FUNC]
+    return [op for op in ops_of(module.body) if op.name == names.FUNC]
 
 
 def function_name(function: ir.Operation) -> str:

@@ -132,6 +132,11 @@ def terminator(block: ir.Block) -> ir.Operation:
     return block.operations[len(block.operations) - 1].operation
 
 
+def ops_of(block: ir.Block) -> list[ir.Operation]:
+    """The operations of a block; they may be erased or moved."""
+    return [view.operation for view in block.operations]
+
+
 def bytecode_of(module: Any) -> bytes:
     """A module, ours or of jax, as MLIR bytecode."""
     buffer = io.BytesIO()
@@ -171,6 +176,7 @@ __all__ = [
     "ir",
     "made_by",
     "maker_of",
+    "ops_of",
     "passmanager",
     "register_dialect",
     "register_operation",

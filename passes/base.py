@@ -101,6 +101,20 @@ class PassState:
             self.cost = self.machine.cost_model(self.mesh)
         return self.cost
 
+    def meshes_of(self, module: ir.Module) -> dict[str, Mesh]:
+        """Those that are known, or else those of the module, which comes from another pipeline."""
+        from dtensor.dialect.attributes import read_meshes
+
+        return self.meshes or read_meshes(module)
+
+    def graph_of(self, function: ir.Operation) -> Graph:
+        """The graph of the main function, read once for passes that leave it as it is."""
+        if self.graph is None:
+            from dtensor.passes.graph import read_graph
+
+            self.graph = read_graph(function)
+        return self.graph
+
     def operations(self, function: ir.Operation) -> Operations:
         """Those of the main function, read once for passes that leave it as it is."""
         if self._operations is None:

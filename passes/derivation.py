@@ -1,7 +1,7 @@
 """What the rule of one operation derives: in which layouts it may read and write.
 
 Each mesh axis, or part of one, stands on the operands and results of an operation as one digit of
-one factor, or as one way to compute on parts, or nowhere.
+one factor, or as one way to compute on parts, or nowhere. Where it stands on one is its place.
 """
 
 from __future__ import annotations
@@ -15,13 +15,69 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.rule import DimMap, OpRule
+from dtensor.passes.propagation.places import (
+    MAX_RANK,
+    WHOLE,
+    partial_place,
+    place_kind,
+    place_of,
+    split_place,
+)
+from dtensor.passes.relayout.atoms import axis_cuts
 
 Layouts = tuple[Layout, ...]
-Place = tuple[int, int] | str | None  # (dimension, blocks ahead of it), or a reduction, or whole
-Places = tuple[Place, ...]
-Stands = dict[AxisRef, Place]
+Places = tuple[int, ...]
 
 REMEDY = "let dtensor-propagate choose the layouts, or move the value by a dtensor.relayout"
+
+
+def fit(dims: Sequence[DimMap | None], factor: int, major: int, n: int) -> int | None:
+    """The place that the digit `(major, n)` of a factor has on a tensor.
+
+    Returns:
+        A split; WHOLE where the tensor does not carry the factor; None where the digit straddles
+        two dimensions or does not divide.
+    """
+    carried = False
+    for d, m in enumerate(dims):
+        if m is None or m.factor != factor:
+            continue
+        carried = True
+        if major % m.before == 0 and m.size % (major // m.before * n) == 0:
+            return split_place(d, m.outer * (major // m.before))
+    return None if carried else WHOLE
+
+
+def split_places(rule: OpRule, factor: int, major: int, n: int) -> tuple[Places, Places] | None:
+    """The places on operands and results of an axis that splits the digit `(major, n)` of a factor.
+
+    None where the digit fits one of the tensors nowhere.
+    """
+    spec = rule.factors[factor]
+    ins, outs = (
+        [place for dims in side if (place := fit(dims, factor, major, n)) is not None]
+        for side in (rule.operands, rule.results)
+    )
+    if len(ins) < len(rule.operands) or len(outs) < len(rule.results):
+        return None
+    if spec.reduction is not None:
+        part = partial_place(spec.reduction)
+        for k in spec.partial_operands:
+            ins[k] = part
+        outs = [part if place == WHOLE else place for place in outs]
+    return tuple(ins), tuple(outs)
+
+
+def passed_places(rule: OpRule) -> list[tuple[Places, Places]]:
+    """The places of an axis over which the operation maps parts to parts."""
+    return [
+        (tuple(map(_part, passed.operands)), tuple(map(_part, passed.results)))
+        for passed in rule.passes
+    ]
+
+
+def _part(kind: str | None) -> int:
+    return WHOLE if kind is None else partial_place(kind)
 
 
 @dataclass
@@ -36,7 +92,6 @@ class Checker:
     rules: dict[int, tuple[str, OpRule | None]] = field(default_factory=dict)
     _right: dict[tuple[int, Layouts, Layouts], OpRule | None] = field(default_factory=dict)
     _known: dict[Layout, Layout] = field(default_factory=dict)
-    _stands: dict[Layout, Stands] = field(default_factory=dict)
 
     def known(self, layout: Layout) -> Layout:
         """The same layout as one object, which is faster to compare."""
@@ -50,26 +105,18 @@ class Checker:
         self, op: ir.Operation, name: str, rule: OpRule | None, operands: Layouts, results: Layouts
     ) -> None:
         """Raise a located error if the rule does not derive these layouts."""
-        stands = [self._stands_for(layout) for layout in (*operands, *results)]
-        found = _problem(rule, operands, results, stands)
+        found = _problem(rule, operands, results)
         if found is not None and rule is not None and rule.other is not None:
-            found = _problem(rule.other, operands, results, stands) and found
+            found = _problem(rule.other, operands, results) and found
         if found is not None:
             error(op, f"'{name}' {found}; {REMEDY}")
         operands, results = (tuple(map(self.known, side)) for side in (operands, results))
         self._right[id(rule), operands, results] = rule  # kept alive: its id stays its own
 
-    def _stands_for(self, layout: Layout) -> Stands:
-        found = self._stands.get(layout)
-        if found is None:
-            found = self._stands[layout] = stands_of(layout)
-        return found
 
-
-def _problem(
-    rule: OpRule | None, operands: Layouts, results: Layouts, stands: Sequence[Stands]
-) -> str | None:
-    if not any(stands):
+def _problem(rule: OpRule | None, operands: Layouts, results: Layouts) -> str | None:
+    atoms = atoms_of((*operands, *results))
+    if not atoms:
         return None
     if rule is None:
         return f"has no rule, but is laid out {_sides(operands, results)}: all must be whole"
@@ -80,9 +127,8 @@ def _problem(
         if len(layout.partial) > 1 and len({kind for _, kind in layout.partial}) > 1:
             return f"has a value that is partial in several ways, {layout.short()}"
     digits: list[tuple[int, int, int]] = []
-    for atom in atoms_of(stands):
-        places = [place_in(found, atom) for found in stands]
-        ins, outs = tuple(places[:count]), tuple(places[count:])
+    for atom in atoms:
+        ins, outs = (tuple([place_of(x, atom) for x in side]) for side in (operands, results))
         digit = _digit(rule, ins, outs)
         if (ins, outs) not in _derived(rule, digit, atom.size):
             return _unlike(rule, atom, ins, outs, digit)
@@ -98,50 +144,25 @@ def _overlap(digits: list[tuple[int, int, int]]) -> str | None:
     return None
 
 
-def stands_of(layout: Layout) -> Stands:
-    """Where each axis, or part of one, stands on a value of this layout."""
-    found: Stands = dict(layout.partial)
-    for d, dim in enumerate(layout.dims):
-        found |= {axis: (d, major) for axis, major in dim.placed()}
-    return found
-
-
-def atoms_of(stands: Sequence[Stands]) -> list[AxisRef]:
+def atoms_of(layouts: Layouts) -> list[AxisRef]:
     """The parts of axes that these layouts tell apart."""
-    axes = list(dict.fromkeys(axis for found in stands for axis in found))
-    names = {axis.name for axis in axes}
-    if len(names) == len(axes):
-        return axes
-    atoms = []
-    for name in dict.fromkeys(axis.name for axis in axes):
-        refs = [axis for axis in axes if axis.name == name]
-        edges = sorted({edge for axis in refs for edge in (axis.pre, axis.pre * axis.size)})
-        atoms += [
-            AxisRef(name, low, high // low) for low, high in pairwise(edges) if high % low == 0
-        ]
-    return atoms
-
-
-def place_in(stands: Stands, atom: AxisRef) -> Place:
-    """Where a part of an axis stands on a value."""
-    if atom in stands:
-        return stands[atom]
-    for axis, place in stands.items():
-        if axis.overlaps(atom):
-            if isinstance(place, tuple):
-                return place[0], place[1] * atom.pre // axis.pre
-            return place
-    return None
+    return [
+        AxisRef(name, low, high // low)
+        for name, cuts in axis_cuts(*layouts).items()
+        for low, high in pairwise(sorted(cuts))
+        if high % low == 0
+    ]
 
 
 def _digit(rule: OpRule, ins: Places, outs: Places) -> tuple[int, int] | None:
     """The `(factor, blocks ahead)` that the axis splits, as the first tensor that is split says."""
     for dims, place in zip((*rule.operands, *rule.results), (*ins, *outs), strict=True):
-        if isinstance(place, tuple):
-            carried = dims[place[0]]
-            if carried is None or place[1] % carried.outer:
+        if place > WHOLE:
+            major, dim = divmod(place, MAX_RANK)
+            carried = dims[dim]
+            if carried is None or major % carried.outer:
                 return None
-            return carried.factor, place[1] // carried.outer * carried.before
+            return carried.factor, major // carried.outer * carried.before
     return None
 
 
@@ -150,35 +171,13 @@ def _derived(
 ) -> Iterator[tuple[Places, Places]]:
     """The places on operands and results that the rule derives: of a digit, or of parts."""
     if digit is None:
-        yield (None,) * len(rule.operands), (None,) * len(rule.results)
-        for parts in rule.passes:
-            yield parts.operands, parts.results
+        yield (WHOLE,) * len(rule.operands), (WHOLE,) * len(rule.results)
+        yield from passed_places(rule)
         return
     factor, major = digit
-    spec = rule.factors[factor]
-    carried = [_carried(dims, factor, major, n) for dims in (*rule.operands, *rule.results)]
-    if spec.size % (major * n) or "straddles" in carried:
-        return
-    count = len(rule.operands)
-    ins: list[Place] = carried[:count]
-    outs: list[Place] = carried[count:]
-    if spec.reduction is not None:
-        for k in spec.partial_operands:
-            ins[k] = spec.reduction
-        outs = [spec.reduction if place is None else place for place in outs]
-    yield tuple(ins), tuple(outs)
-
-
-def _carried(dims: Sequence[DimMap | None], factor: int, major: int, n: int) -> Place:
-    """Where a digit of a factor stands on a tensor; "straddles" if it fits no dimension."""
-    carries = False
-    for d, m in enumerate(dims):
-        if m is None or m.factor != factor:
-            continue
-        carries = True
-        if major % m.before == 0 and m.size % (major // m.before * n) == 0:
-            return d, m.outer * (major // m.before)
-    return "straddles" if carries else None
+    if rule.factors[factor].size % (major * n) == 0:
+        found = split_places(rule, factor, major, n)
+        yield from [] if found is None else [found]
 
 
 # What is wrong, in words.
@@ -198,7 +197,7 @@ def _unlike(
         if ways:
             sides = [((), way[1]) if side else (way[0], ()) for way in ways]
             return f"{found}, but {given} its rule derives {_choices(sides)}"
-    if digit is None and any(isinstance(place, tuple) for place in ins + outs):
+    if digit is None and max(ins + outs) > WHOLE:
         return f"{found}, but that dimension must be whole"
     return f"{found}, but its rule derives {_choices(derived) or 'nothing so split'}"
 
@@ -214,12 +213,10 @@ def _words(ins: Places, outs: Places) -> str:
     return ", ".join(f"{side} {k} {_word(place)}" for side, k, place in named)
 
 
-def _word(place: Place) -> str:
-    if place is None:
-        return "whole"
-    if isinstance(place, str):
-        return f"partial ({place})"
-    dim, major = place
+def _word(place: int) -> str:
+    if place <= WHOLE:
+        return "whole" if place == WHOLE else f"partial ({place_kind(place)})"
+    major, dim = divmod(place, MAX_RANK)
     return f"split at dimension {dim}" + (f" behind {major} blocks" if major > 1 else "")
 
 

@@ -29,4 +29,4 @@ class DropLayoutsPass(Pass):
             forget(op, names.OPERANDS, names.RESULTS, names.ALGORITHM)
             if op.name == names.FUNC and not self.keep_borders:
                 drop_boundary_layouts(op)
-        state.graph = None
+        state.forget_ir()

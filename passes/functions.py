@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from dtensor.dialect.attributes import layout_attr, layout_of
+from dtensor.dialect.attributes import entries_of, layout_attr, layout_of
 from dtensor.dialect.diagnostics import LocatedError, error, start_of
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.layout import Layout
@@ -54,12 +54,7 @@ def entries(function: ir.Operation, side: str) -> list[dict[str, ir.Attribute]]:
     """The attributes of each argument, or of each result."""
     if side not in function.attributes:
         return [{} for _ in boundary_types(function, side)]
-    found = []
-    for entry in ir.ArrayAttr(function.attributes[side]):
-        dictionary = ir.DictAttr(entry)
-        named = [dictionary[i] for i in range(len(dictionary))]
-        found.append({a.name: a.attr for a in named})
-    return found
+    return [entries_of(entry) for entry in ir.ArrayAttr(function.attributes[side])]
 
 
 def set_entries(

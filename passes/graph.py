@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect.diagnostics import error
-from dtensor.dialect.mlir import Value, ir, terminator
+from dtensor.dialect.mlir import Value, ir, ops_of, terminator
 from dtensor.dialect.names import IN_LAYOUTS, MANUAL, OUT_LAYOUTS, RELAYOUT, TRIPS
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.manual import border_rule
@@ -195,16 +195,10 @@ class OpReader:
         rules[key] = rule = rule_of(op_info(op, name, operands, results))
         return rule
 
-    def rule_alone(self, op: ir.Operation, name: str) -> OpRule | None:
-        """The rule of an operation by itself, whatever made its operands."""
+    def sides(self, op: ir.Operation) -> tuple[list[TypeInfo], list[TypeInfo]]:
+        """Types of the operands and of the results of an operation."""
         operands = [self.type_info(value.type, op) for value in op.operands]
-        results = [self.type_info(value.type, op) for value in op.results]
-        return self.rule(op, name, operands, results, len(op.regions) > 0)
-
-    def info_alone(self, op: ir.Operation, name: str) -> OpInfo:
-        """The same of an operation by itself, whatever made its operands."""
-        operands = [self.type_info(value.type, op) for value in op.operands]
-        return op_info(op, name, operands, [self.type_info(r.type, op) for r in op.results])
+        return operands, [self.type_info(value.type, op) for value in op.results]
 
 
 class _Reader(OpReader):
@@ -275,7 +269,7 @@ class _Reader(OpReader):
     def read_block(self, block: ir.Block, weight: float) -> list[int]:
         """Read a block's ops; the values its terminator passes on."""
         number = self.graph.number
-        *operations, end = [view.operation for view in block.operations]
+        *operations, end = ops_of(block)
         for op in operations:
             name = op.name
             operands = [number[v] for v in op.operands]
@@ -424,8 +418,7 @@ def _region_key(op: ir.Operation) -> tuple[object, ...]:
             for block in region.blocks:
                 for value in block.arguments:
                     numbers[value] = len(numbers)
-                for view in block.operations:
-                    inner = view.operation
+                for inner in ops_of(block):
                     wiring = tuple([numbers.get(v, v) for v in inner.operands])
                     key.append((inner.name, wiring, _attribute_key(inner), len(inner.regions)))
                     for result in inner.results:

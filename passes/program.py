@@ -11,9 +11,9 @@ from collections.abc import Iterator, KeysView, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, replace_op, terminator
+from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, ops_of, replace_op, terminator
 from dtensor.dialect.names import FREE, MANUAL
-from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
+from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, direction_of
 
 WHILE: Final = "stablehlo.while"
 BRANCHES: Final = ("stablehlo.case", "stablehlo.if")
@@ -70,7 +70,7 @@ def walk(owner: ir.Operation, combiners: bool = False) -> Iterator[Visit]:
         for region in op.regions:
             for block in region:
                 scope = Scope(count, block, parent, trips)
-                found.append((iter([view.operation for view in block.operations]), scope))
+                found.append((iter(ops_of(block)), scope))
                 count += 1
         stack.extend(reversed(found))
 
@@ -182,7 +182,7 @@ def dissolve(
     block = owner.regions[0].blocks[0]
     for argument, value in zip(block.arguments, operands, strict=True):
         argument.replace_all_uses_with(value)
-    *body, end = [view.operation for view in block.operations]
+    *body, end = ops_of(block)
     for op in body:
         op.move_before(place)
     replace_op(place, end.operands)
@@ -234,10 +234,9 @@ def trip_count(loop: ir.Operation) -> int | None:
     compare = made_by("stablehlo.compare", terminator(condition).operands[0])
     if compare is None:
         return None
-    direction = str(compare.attributes["comparison_direction"])
     slot = _argument_number(compare.operands[0], condition)
     limit = _integer(compare.operands[1], loop, condition)
-    if "LT" not in direction or slot is None or limit is None:
+    if direction_of(compare) != "LT" or slot is None or limit is None:
         return None
     start = _integer(loop.operands[slot], loop, None)
     step = _step(body, slot, loop)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
+from dtensor.dialect.attributes import layout_of, layouts_of_array
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
@@ -31,7 +31,7 @@ from dtensor.dialect.names import (
 )
 from dtensor.dialect.verify import verify_all
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.derivation import REMEDY, Checker, Layouts, atoms_of, place_in, stands_of
+from dtensor.passes.derivation import REMEDY, Checker, Layouts, atoms_of
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, main_function
 from dtensor.passes.graph import (
     BORDERS,
@@ -43,7 +43,6 @@ from dtensor.passes.graph import (
     Graph,
     Node,
     OpReader,
-    read_graph,
 )
 from dtensor.passes.locations import tagged_id
 from dtensor.passes.ops.rule import OpRule
@@ -57,6 +56,7 @@ from dtensor.passes.program import (
     ties,
     walk,
 )
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, place_of
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import asked_layout
 
@@ -86,12 +86,12 @@ class VerifyPlanPass(Pass):
         if LOCAL in module.operation.attributes:
             error(module.operation, "the module is expanded already; verify the plan before")
         function = main_function(module)
-        meshes = state.meshes or read_meshes(module)
+        meshes = state.meshes_of(module)
         if not meshes:
             error(function, "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4")
         _check_boundary(function, meshes)
         if state.planned is not None or _is_planned(function):
-            graph = state.graph if state.graph is not None else read_graph(function)
+            graph = state.graph_of(function)
             planned = state.planned or read_planned(graph, meshes)
             state.plan_checker = check_planned(graph, planned, meshes)
         else:
@@ -252,10 +252,9 @@ def _keeps(asked: Layout, layout: Layout, may_add: Callable[[str], bool]) -> boo
     closed = layout.closed()
     if closed == asked.closed():
         return True
-    asked_stands, stands = stands_of(asked), stands_of(closed)
-    for atom in atoms_of((asked_stands, stands)):
-        want, have = place_in(asked_stands, atom), place_in(stands, atom)
-        is_open = want is None and isinstance(have, tuple) and asked.dims[have[0]].takes(atom)
+    for atom in atoms_of((asked, closed)):
+        want, have = place_of(asked, atom), place_of(closed, atom)
+        is_open = want == WHOLE < have and asked.dims[have % MAX_RANK].takes(atom)
         if want != have and not (is_open and may_add(atom.name)):
             return False
     return True
@@ -337,7 +336,7 @@ class _Values:
         known = None if number is None else self._checker.rules.get(number)
         if known is not None and known[0] == name:
             return known[1]
-        return self._reader.rule_alone(op, name)
+        return self._reader.rule(op, name, *self._reader.sides(op), len(op.regions) > 0)
 
     def _entered(self, op: ir.Operation, results: tuple[Layout, ...]) -> None:
         """A manual region: what comes in, and what its end passes on."""

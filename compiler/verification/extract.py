@@ -12,7 +12,7 @@ from dtensor.dialect.attributes import layouts_array_attr, layouts_of_array, rea
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import manual_part
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir, made_by, maker_of, replace_op, terminator
+from dtensor.dialect.mlir import ir, made_by, maker_of, ops_of, replace_op, terminator
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
@@ -89,7 +89,7 @@ class Extracted:
     ) -> Sequence[Value]:
         """Put all in a region whose border changes nothing: devices differ over other axes."""
         given = list(self.block.arguments)
-        body = [view.operation for view in self.block.operations]
+        body = ops_of(self.block)
         region = build.manual(
             given,
             [Layout.replicated(self.mesh, _rank(value.type)) for value in given],
@@ -149,8 +149,7 @@ def extracted(module: ir.Module, number: int, mesh: Mesh) -> Extracted:
     free = numbering.free(number)
     originals, operations = [], []
     passed: list[Value] = []
-    for view in list(block.operations):
-        op = view.operation
+    for op in ops_of(block):
         if op.name in RETURNS:
             passed = list(op.operands)
             continue
@@ -185,15 +184,15 @@ def inside(op: ir.Operation) -> Iterator[ir.Operation]:
     yield op
     for region in op.regions:
         for block in region:
-            for view in block.operations:
-                yield from inside(view.operation)
+            for inner in ops_of(block):
+                yield from inside(inner)
 
 
 def _read_from_outside(block: ir.Block) -> list[Value]:
     made: set[Value] = set(block.arguments)
     read: dict[Value, None] = {}
-    for view in block.operations:
-        for op in inside(view.operation):
+    for outer in ops_of(block):
+        for op in inside(outer):
             for region in op.regions:
                 for inner in region:
                     made.update(inner.arguments)
@@ -207,7 +206,7 @@ _PASSING = (*RETURNS, *CONTROL)
 
 def _passed_on(block: ir.Block) -> set[Value]:
     """What this block, or one inside of it, passes on as it is, or starts a loop from."""
-    everything = (op for view in block.operations for op in inside(view.operation))
+    everything = (op for outer in ops_of(block) for op in inside(outer))
     return {value for op in everything if op.name in _PASSING for value in op.operands}
 
 
@@ -253,9 +252,9 @@ def undivided(module: ir.Module, mesh: Mesh) -> None:
         module: a program with layouts, not expanded.
         mesh: the mesh, of one device where the program has no `dtensor.manual`.
     """
-    for view in list(module.body.operations):
-        if view.operation.name == MESH_OP:
-            view.operation.erase()
+    for op in ops_of(module.body):
+        if op.name == MESH_OP:
+            op.erase()
     build.mesh(mesh, ip=ir.InsertionPoint.at_block_begin(module.body))
     main = main_function(module)
     for op, name, _ in list(walk(main)):

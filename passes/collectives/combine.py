@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect import names
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of, ops_of
 from dtensor.dialect.ops import OPS
 from dtensor.passes.collectives.reader import Collective, Collectives
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, element_of, size_bytes
@@ -72,7 +72,7 @@ def combine_all_reduces(work: Collectives, limit_bytes: int) -> None:
 
 
 def _groups(block: ir.Block, items: list[Collective], limit_bytes: int) -> list[_Group]:
-    order = {view.operation: position for position, view in enumerate(block.operations)}
+    order = {op: position for position, op in enumerate(ops_of(block))}
     found: list[_Group] = []
     open_groups: dict[object, tuple[_Group, int, int]] = {}  # group, its bytes, its first use
     for item in sorted(items, key=lambda item: order[item.op]):

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.attributes import mesh_and_axes
-from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
+from dtensor.dialect.mlir import Value, ir, maker_of, operation_of, ops_of
 from dtensor.dialect.names import AXES, AXIS_INDEX, SHARD_PERMUTE, SOURCES
 from dtensor.passes.builder import Builder
 from dtensor.passes.collectives.reader import Collective, Collectives
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.ops.attributes import integer, integers, shape_of, slice_numbers
 from dtensor.passes.ops.table import opdef
 
@@ -89,8 +90,8 @@ class _Reader:
             size = shape_of(value)[dim]
             first, end = max(start, place), min(start + count, place + size)
             if first < end:
-                part = (*box[:dim], (first - place, end - first), *box[dim + 1 :])
-                yield self.read(value, part, depth + 1)
+                part = (first - place, end - first)
+                yield self.read(value, (*box[:dim], part, *box[dim + 1 :]), depth + 1)
             place += size
 
     def is_known(self, value: Value, depth: int = 0) -> bool:
@@ -125,7 +126,7 @@ def share_edges(work: Collectives) -> None:
 
 def _share_first(work: Collectives, group: Sequence[Collective]) -> list[Collective]:
     """Let those join the first of a group that send some of the same; the others."""
-    order = {view.operation: k for k, view in enumerate(group[0].scope.block.operations)}
+    order = {op: k for k, op in enumerate(ops_of(group[0].scope.block))}
     first, *others = sorted(group, key=lambda item: order[item.op])
     reader, left, moved = _Reader(work, first), list[Collective](), set[ir.Operation]()
     joined = [(first, _read(reader, first))]
@@ -220,7 +221,9 @@ def _received(work: Collectives, first: Collective, boxes: Sequence[_Sent]) -> l
     make = Builder(first.op)
     cuts = [_cut(make, *sent) for sent in boxes]
     shapes = [make.shape_of(cut) for cut in cuts]
-    dim = next((d for d in range(len(shapes[0])) if len({_but(s, d) for s in shapes}) == 1), -1)
+    dim = next(
+        (d for d in range(len(shapes[0])) if len({with_sizes(s, d) for s in shapes}) == 1), -1
+    )
     if dim < 0:
         dim, cuts = 0, [make.reshape(cut, [math.prod(make.shape_of(cut))]) for cut in cuts]
     message = make.joined(cuts, dim)
@@ -234,10 +237,6 @@ def _received(work: Collectives, first: Collective, boxes: Sequence[_Sent]) -> l
         found.append((value, box, part))
         place += count
     return found
-
-
-def _but(shape: Sequence[int], dim: int) -> tuple[int, ...]:
-    return (*shape[:dim], -1, *shape[dim + 1 :])
 
 
 def _cut(make: Builder, value: Value, box: Box) -> Value:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from dtensor.dialect import names
-from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import Pass, PassState
@@ -32,7 +31,7 @@ class OptimizeCollectivesPass(Pass):
     combine_bytes: int = 32 << 20  # bytes up to which all_reduces are combined; 0: not at all
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        work = Collectives(module, state.meshes or read_meshes(module))
+        work = Collectives(module, state.meshes_of(module))
         if not work.items:
             return
         merge_duplicates(work)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from dtensor.dialect import names
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import functions
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, operation_of
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.ops.reduction import Reduction
@@ -57,4 +57,4 @@ def _widen(op: ir.Operation, wide: ir.Type, bits: int) -> None:
         result.set_type(ir.RankedTensorType.get(list(given.shape), wide))
         behind = Trail(ir.InsertionPoint.after(op), op.location)
         narrow = behind.convert(result, str(given.element_type))
-        result.replace_all_uses_except(narrow, ir.OpResult(narrow).owner.operation)
+        result.replace_all_uses_except(narrow, operation_of(narrow))

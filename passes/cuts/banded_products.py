@@ -139,9 +139,7 @@ def _blocks(make: Builder, weights: Value, band: Frames) -> Value:
     for ahead, first, end in band.steps(band.start):
         shape = [count, end - first, count, outputs]
         inputs, block = (make.iota((count, count), d, "i32") for d in range(2))
-        is_there = make.compare(
-            "EQ", inputs, make.binary("add", block, make.constant_like(ahead, block))
-        )
+        is_there = make.compare("EQ", inputs, make.binary("add", block, ahead))
         piece = make.cut(apart, 1, first, end - first)
         mask = make.broadcast(is_there, shape, [0, 2])
         piece = make.select(mask, piece, make.broadcast(zero, shape))
@@ -171,7 +169,7 @@ def _spoilt(
         dim: the dimension of the frames.
     """
     frames, blocks = read
-    has_weight = make.compare("NE", blocks, make.zeros(blocks.type))
+    has_weight = make.compare("NE", blocks, 0)
     counted = _product(op, make, frames, make.convert(has_weight, "f32"), dim)
     shape = make.shape_of(found)
     total = make.broadcast(total, shape, list(range(1, len(shape) - 1)))
@@ -187,14 +185,13 @@ def _total(make: Builder, bad: Value, dim: int, count: int, width: int) -> Value
     shape = make.shape_of(bad)
     if shape[dim] % count or count * (width + 1) > _BYTE:
         return make.reduced(bad, dim, "sum")
-    apart = make.reshape(bad, [*shape[:dim], count, shape[dim] // count, *shape[dim + 1 :]])
+    apart = make.regrouped(bad, dim, count, shape[dim] // count)
     each = make.reduced(apart, dim + 1, "sum")
-    each = make.binary("minimum", each, make.constant_like(width + 1, each))
+    each = make.binary("minimum", each, width + 1)
     total = make.reduced(make.convert(each, "ui8"), dim, "sum")
     return make.convert(total, make.element_of(bad))
 
 
 def _bad(make: Builder, value: Value) -> Value:
     """1 where an element is infinite or NaN, else 0."""
-    zero = make.zeros(value.type)
-    return make.convert(make.compare("NE", make.binary("multiply", value, zero), zero), "f32")
+    return make.convert(make.compare("NE", make.binary("multiply", value, 0), 0), "f32")

@@ -9,7 +9,6 @@ stand in another order. Then a split dimension stays split, but for the digits o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,18 +76,18 @@ class Digits:
         """What stands at the positions along a dimension, in its place."""
         count, order = math.prod(self.sizes), self._by_step
         value = make.cut(value, dim, self.start, count)
-        value = _regrouped(make, value, dim, 1, [self.sizes[digit] for digit in order])
+        value = make.regrouped(value, dim, *(self.sizes[digit] for digit in order))
         value = self._turned(make, value, dim)
         value = _reordered(make, value, dim, [order.index(digit) for digit in range(len(order))])
-        return _regrouped(make, value, dim, len(order), self.shape)
+        return make.regrouped(value, dim, *self.shape, count=len(order))
 
     def put_back(
         self, make: Builder, value: Value, dim: int, size: int, nothing: Value, beside: Value
     ) -> list[Value]:
         """What stands at its positions, as of `Runs`; `taken` transposed."""
-        value = _regrouped(make, value, dim, len(self.shape), self.sizes)
+        value = make.regrouped(value, dim, *self.sizes, count=len(self.shape))
         value = self._turned(make, _reordered(make, value, dim, self._by_step), dim)
-        value = _regrouped(make, value, dim, len(self.sizes), [math.prod(self.sizes)])
+        value = make.regrouped(value, dim, math.prod(self.sizes), count=len(self.sizes))
         return [make.lengthened(value, dim, self.start, size, beside)]
 
     def _turned(self, make: Builder, value: Value, dim: int) -> Value:
@@ -96,12 +95,6 @@ class Digits:
             if self.steps[digit] < 0:
                 value = make.reversed(value, dim + d)
         return value
-
-
-def _regrouped(make: Builder, value: Value, dim: int, count: int, sizes: Sequence[int]) -> Value:
-    """A value in which dimensions of other sizes stand for `count` of them from one on."""
-    shape = make.shape_of(value)
-    return make.reshape(value, [*shape[:dim], *sizes, *shape[dim + count :]])
 
 
 def _reordered(make: Builder, value: Value, dim: int, order: list[int]) -> Value:

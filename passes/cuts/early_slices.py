@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
-from dtensor.passes.builder import Builder, Trail, integers_attr, place_behind
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.creation import integers_attr, place_behind, with_sizes
 from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, REVERSE, SLICE
 from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without
@@ -82,7 +83,7 @@ class Parts:
     def _take(self, whole: Value, start: int, cuts: list[tuple[Part, ir.Operation]]) -> None:
         """Let slices be taken of a slice that begins at `start`."""
         for part, op in cuts:
-            make = Trail(ir.InsertionPoint(op), op.location, self.made)
+            make = Builder(op, self.made)
             cut = make.cut(whole, part.dim, part.start - start, part.count)
             op.results[0].replace_all_uses_with(cut)
 
@@ -122,7 +123,7 @@ class Parts:
             return None
         if not values:
             shape = shape_of(op.results[0])
-            return make.broadcast(op.operands[1], [*shape[:d], part.count, *shape[d + 1 :]])
+            return make.broadcast(op.operands[1], with_sizes(shape, d, part.count))
         ends = [piece.count if piece.fills else 0 for piece in (pieces[0], pieces[-1])]
         if not any(ends) and not kept[0].source.ops:
             return values[0]

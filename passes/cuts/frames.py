@@ -17,6 +17,7 @@ import numpy as np
 
 from dtensor.dialect.mlir import Value
 from dtensor.passes.builder import Builder
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.ops.numbers import Numbers
 
 _MOST_ROWS = 8  # of one frame: each is a slice of its own
@@ -87,7 +88,7 @@ class Frames:
                 value = make.lengthened(value, dim, 0, wanted)
             start = 0
         count = make.shape_of(value)[dim] // self.hop
-        value = make.reshape(value, (*shape[:dim], count, self.hop, *shape[dim + 1 :]))
+        value = make.regrouped(value, dim, count, self.hop)
         zero, parts = make.zero_of(value), []
         for ahead, first, end in self.steps(start):
             low, high = max(ahead, 0), min(ahead + self.count, count)
@@ -103,14 +104,13 @@ class Frames:
         if self.together > 1:
             value = self._joined(make, value, dim, nothing)
             return [self._wider._put_rows(make, value, dim, size, nothing, beside)]
-        shape = make.shape_of(value)
         value = make.lengthened(value, dim + 1, 0, self.rows * self.hop, nothing)
         parts = []
         for row in range(self.rows):
             part = make.cut(value, dim + 1, row * self.hop, self.hop)
             parts.append(make.lengthened(part, dim, row, self.all_rows, nothing))
         value = make.combined("add", parts)
-        value = make.reshape(value, (*shape[:dim], self.all_rows * self.hop, *shape[dim + 2 :]))
+        value = make.regrouped(value, dim, self.all_rows * self.hop, count=2)
         reached = (self.count - 1) * self.hop + self.length
         value = make.cut(value, dim, 0, reached)
         return [make.lengthened(value, dim, self.start, size, beside)]
@@ -125,8 +125,8 @@ class Frames:
             start = self.start + ahead * self.hop
             part = make.cut(value, dim, start, min(length, shape[dim] - start))
             part = make.lengthened(part, dim, 0, length)
-            rows = (*shape[:dim], self.count, self.hop, *shape[dim + 1 :])
-            parts.append(make.cut(make.reshape(part, rows), dim + 1, 0, end))
+            part = make.regrouped(part, dim, self.count, self.hop)
+            parts.append(make.cut(part, dim + 1, 0, end))
         return make.joined(parts, dim + 1)
 
     def _put_rows(
@@ -134,10 +134,10 @@ class Frames:
     ) -> Value:
         """The sums of what frames hold: `_rows` transposed."""
         value = make.lengthened(value, dim + 1, 0, self.rows * self.hop, nothing)
-        shape, parts = make.shape_of(value), list[Value]()
+        parts = list[Value]()
         for row in range(self.rows):
             part = make.cut(value, dim + 1, row * self.hop, self.hop)
-            part = make.reshape(part, (*shape[:dim], self.count * self.hop, *shape[dim + 2 :]))
+            part = make.regrouped(part, dim, self.count * self.hop, count=2)
             start = self.start + row * self.hop
             part = make.cut(part, dim, 0, min(self.count * self.hop, size - start))
             parts.append(make.lengthened(part, dim, start, size, nothing if parts else beside))
@@ -155,24 +155,23 @@ class Frames:
 
         Each wider one is repeated, and `hop` elements longer rows of that begin `hop` further on.
         """
-        long, rest = self._wider.length, make.shape_of(value)[dim + 2 :]
-        first = make.shape_of(value)[: dim + 1]
-        dims = [d for d in range(len(first) + 2 + len(rest)) if d != dim + 1]
-        value = make.broadcast(value, (*first, self.together, long, *rest), dims)
-        value = make.reshape(value, (*first, self.together * long, *rest))
+        long, shape = self._wider.length, make.shape_of(value)
+        dims = [d for d in range(len(shape) + 1) if d != dim + 1]
+        value = make.broadcast(value, with_sizes(shape, dim + 1, self.together, long), dims)
+        value = make.regrouped(value, dim + 1, self.together * long, count=2)
         value = make.lengthened(value, dim + 1, 0, self.together * (long + self.hop))
-        value = make.reshape(value, (*first, self.together, long + self.hop, *rest))
+        value = make.regrouped(value, dim + 1, self.together, long + self.hop)
         value = make.cut(value, dim + 2, 0, self.length)
-        return make.reshape(value, (*first[:-1], self.count, self.length, *rest))
+        return make.regrouped(value, dim, self.count, self.length, count=3)
 
     def _joined(self, make: Builder, value: Value, dim: int, nothing: Value) -> Value:
         """The sums of what frames hold, in wider ones; `_apart` transposed."""
-        wider, shape = self._wider, make.shape_of(value)
-        first, rest = (*shape[:dim], wider.count), shape[dim + 2 :]
+        wider = self._wider
         value = make.lengthened(value, dim + 1, 0, wider.length + self.hop, nothing)
-        value = make.reshape(value, (*first, self.together * (wider.length + self.hop), *rest))
+        both = self.together * (wider.length + self.hop)
+        value = make.regrouped(value, dim, wider.count, both, count=2)
         value = make.cut(value, dim + 1, 0, self.together * wider.length)
-        value = make.reshape(value, (*first, self.together, wider.length, *rest))
+        value = make.regrouped(value, dim + 1, self.together, wider.length)
         return make.reduced(value, dim + 1, "sum")
 
     def _turned(self, make: Builder, value: Value, dim: int) -> Value:

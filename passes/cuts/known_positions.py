@@ -110,10 +110,7 @@ class _Access:
     def taken(self, make: Builder, value: Value, said: Said) -> Value:
         """What stands at positions along the dimension."""
         value = said.taken(make, value, self.dim)
-        shape = make.shape_of(value)
-        if not self.is_dropped:
-            return value
-        return make.reshape(value, [*shape[: self.dim], *shape[self.dim + 1 :]])
+        return make.regrouped(value, self.dim) if self.is_dropped else value
 
     def put_back(
         self,
@@ -126,8 +123,7 @@ class _Access:
     ) -> list[Value]:
         """Put elements back to their positions: the transpose of `taken`; see `Runs.put_back`."""
         if self.is_dropped:
-            shape = make.shape_of(value)
-            value = make.reshape(value, [*shape[: self.dim], 1, *shape[self.dim :]])
+            value = make.regrouped(value, self.dim, 1, count=0)
         return said.put_back(make, value, self.dim, size, nothing, beside)
 
 

@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo, users
 from dtensor.dialect.names import DOT_NUMBERS, RELAYOUT
-from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.builder import Builder
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.cuts.groups import (
     Groups,
     among,
@@ -151,7 +152,7 @@ class _Merges:
         sizes, splat, maker = sizes_of(groups), splat_of(value), maker_of(value)
         if splat is not None:
             type_ = make.tensor_type(sizes, make.element_of(value))
-            return make.dense(ir.DenseElementsAttr.get_splat(type_, splat), type_)
+            return make.splat(splat, type_)
         if maker is not None and maker.name == BROADCAST:
             given, dims = maker.operands[0], integers(maker.attributes["broadcast_dimensions"])
             counts = zip(shape_of(given), dims, strict=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.names import PAD, REDUCE, RESHAPE, SLICE
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
@@ -110,9 +111,9 @@ class _Overlap:
         sizes, dim = shape_of(self.parts), self.dim
         zero = make.zero_of(self.parts)
         low, high = [0] * (len(sizes) - 1), [0] * (len(sizes) - 1)
-        found = make.broadcast(zero, [*sizes[:dim], self.rows, *sizes[dim + 2 :]])
+        found = make.broadcast(zero, with_sizes(sizes, dim, self.rows, count=2))
         for j in range(sizes[dim]):
-            part = make.reshape(make.cut(self.parts, dim, j, 1), [*sizes[:dim], *sizes[dim + 1 :]])
+            part = make.regrouped(make.cut(self.parts, dim, j, 1), dim)
             low[dim] = j * self.moved
             high[dim] = self.rows - sizes[dim + 1] - low[dim]
             found = make.binary("add", found, make.pad(part, zero, low, high))

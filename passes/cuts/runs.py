@@ -52,7 +52,7 @@ class Run:
         """Rows at the positions, of `size`, and `fill` elsewhere: `taken` transposed."""
         shape = list(make.shape_of(value))
         if self.times > 1:
-            value = make.reshape(value, [*shape[:dim], self.count, self.times, *shape[dim + 1 :]])
+            value = make.regrouped(value, dim, self.count, self.times)
             value = make.reduced(value, dim + 1, Reduction.SUM)
         if self.step < 0:
             value = make.reversed(value, dim)
@@ -68,7 +68,7 @@ class Run:
         mask = make.within(index, low, last + 1)
         if step > 1:
             phase = make.modulo(index, step)
-            is_in_step = make.compare("EQ", phase, make.constant_like(low % step, phase))
+            is_in_step = make.compare("EQ", phase, low % step)
             mask = make.binary("and", mask, is_in_step)
         return mask
 

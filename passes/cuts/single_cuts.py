@@ -9,7 +9,8 @@ Not where the layout does not divide: what is in between would be padded, and cu
 from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Trail, place_behind
+from dtensor.passes.builder import Trail
+from dtensor.passes.creation import place_behind
 from dtensor.passes.cuts.names import SLICE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import shape_of, slice_numbers

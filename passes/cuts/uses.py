@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import ir, made_by, operation_of
 from dtensor.passes.builder import Builder
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.known_windows import known_place, update_kind, update_of, window_place
 from dtensor.passes.cuts.names import DYNAMIC_UPDATE_SLICE, REDUCE, RESHAPE, SCATTER, SLICE
 from dtensor.passes.cuts.runs import Run, box
@@ -71,14 +72,12 @@ def _replace_row(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         row = cut.operands[0]
     into, dim, at, cut = op.operands[0], gone[0], place[0], made_by(SLICE, row)
     sizes = shape_of(into)
-    is_row = shape_of(row) == [*sizes[:dim], 1, *sizes[dim + 1 :]]
+    is_row = tuple(shape_of(row)) == with_sizes(sizes, dim, 1)
     if cut is None or not is_row or shape_of(cut.operands[0]) != sizes:
         return
     if not 0 <= at < sizes[dim] or not aligner.shards.splits((into, dim)):
         return
-    make = Builder(op, aligner.made)
-    around = [make.cut(into, dim, 0, at), row, make.cut(into, dim, at + 1, sizes[dim] - at - 1)]
-    joined = make.joined([part for part in around if shape_of(part)[dim]], dim)
+    joined = Builder(op, aligner.made).patched(into, dim, at, row)
     op.results[0].replace_all_uses_with(joined)
     value = aligner.fuse(operation_of(joined), scope)
     for d in range(len(sizes)):

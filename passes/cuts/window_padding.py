@@ -17,7 +17,8 @@ from dataclasses import replace
 from dtensor.dialect.ends import read_padding
 from dtensor.dialect.mlir import Value, ir, made_by, reader_of, users
 from dtensor.dialect.names import ENDS, FILL
-from dtensor.passes.builder import Builder, matrix_attr
+from dtensor.passes.builder import Builder
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.cuts.names import CONVERT, CONVOLUTION, CUTS, PAD, SELECT_AND_SCATTER, WINDOWED
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting

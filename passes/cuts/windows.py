@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dtensor.dialect.ends import walked, write_ends, write_folds
 from dtensor.dialect.mlir import Value, ir, made_by
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import integers_attr, matrix_attr
 from dtensor.passes.cuts.names import CONVERT, REDUCE_WINDOW
 from dtensor.passes.ops.attributes import splat_number
 from dtensor.passes.ops.rule import OpInfo, Window
@@ -76,7 +76,7 @@ class Windows:
         op.attributes["padding"] = matrix_attr([(w.low, w.high) for w in self.each])
         gaps = [w.base_dilation for w in self.each]
         if max(gaps, default=1) > 1:
-            op.attributes[self.gaps_name] = ir.DenseI64ArrayAttr.get(gaps)
+            op.attributes[self.gaps_name] = integers_attr(gaps)
         write_ends(op, [w.ends for w in self.each])
         write_folds(op, [w.folds for w in self.each])
 

@@ -23,7 +23,7 @@ from dtensor.dialect.names import (
     RESULTS,
 )
 from dtensor.passes.builder import Builder
-from dtensor.passes.builder import Shape as Shape
+from dtensor.passes.creation import Shape, integers_attr
 from dtensor.passes.expansion.indices import digits_of, index_element, signed_index
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ExpansionContext(Builder):
     def is_shard(self, axes: Sequence[AxisRef], number: int) -> Value:
         """Whether the device's coordinate along `axes` is a number: an i1 scalar."""
         index = self.axis_index(axes)
-        return self.compare("EQ", index, self.constant_like(number, index))
+        return self.compare("EQ", index, number)
 
     def all_reduced(self, value: Value, axes: Sequence[AxisRef], reduction: str) -> Value:
         """What the devices along `axes` have, combined."""
@@ -219,7 +219,7 @@ class LocalOp:
 
     def set_integers(self, name: str, values: Sequence[int]) -> None:
         """Write an attribute of the form `array<i64: ...>`."""
-        self.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(values))
+        self.operation.attributes[name] = integers_attr(values)
 
 
 # None: adapted in place, ExpandPass sets the result types. Otherwise local replacement values.

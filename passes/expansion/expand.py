@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import layout_of, layouts_of_array, read_meshes
+from dtensor.dialect.attributes import layout_of, layouts_of_array
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir, replace_op, terminator
+from dtensor.dialect.mlir import Value, forget, ir, ops_of, replace_op
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
@@ -27,7 +27,8 @@ from dtensor.dialect.names import (
     RESULTS,
 )
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
+from dtensor.passes.creation import Shape
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.relayouts import expand_relayout, relayout_value
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, entries
 from dtensor.passes.ops.opdef import Algorithm, algorithm_of, placed_of
@@ -52,7 +53,7 @@ class ExpandPass(Pass):
             return
         if LOCAL in module.operation.attributes:
             error(module.operation, "the module is expanded already; its types are per-device")
-        meshes = state.meshes or read_meshes(module)
+        meshes = state.meshes_of(module)
         mesh = state.mesh or next(iter(meshes.values()), None)
         if mesh is None:
             error(laid_out[0], "the module has no mesh; add a dtensor.mesh operation")
@@ -167,7 +168,7 @@ class _Expansion:
 
     def block(self, block: ir.Block, results: Sequence[Layout | None]) -> None:
         """Expand the ops of a block whose terminator must pass on values of layouts `results`."""
-        for op in [view.operation for view in block.operations]:
+        for op in ops_of(block):
             name = op.name
             if name in RETURNS:
                 self.terminator(op, results)
@@ -195,10 +196,9 @@ class _Expansion:
             self.ctx.free = around
         for argument, value in zip(block.arguments, op.operands, strict=True):
             argument.replace_all_uses_with(value)
-        end = terminator(block)
-        for inner in [view.operation for view in block.operations]:
-            if inner != end:
-                inner.move_before(op)
+        *body, end = ops_of(block)
+        for each in body:
+            each.move_before(op)
         self.replace(op, list(end.operands), layouts)
 
     def results_of(self, op: ir.Operation, results: Sequence[Value]) -> tuple[Layout | None, ...]:
@@ -324,6 +324,11 @@ class _Expansion:
 
     def terminator(self, op: ir.Operation, wanted: Sequence[Layout | None]) -> None:
         """Check that a block passes on what its owner expects."""
+        self.check(op, wanted)
+        forget(op, RESULTS, OPERANDS, ALGORITHM)
+
+    def check(self, op: ir.Operation, wanted: Sequence[Layout | None]) -> None:
+        """Check that the operands have the layouts that were planned."""
         for i, (value, layout) in enumerate(zip(op.operands, wanted, strict=True)):
             have = self._layouts.get(value)
             if layout is not None and (have is None or have.closed() != layout.closed()):
@@ -332,19 +337,11 @@ class _Expansion:
                     f"internal error: value {i} of '{op.name}' has layout {_short(have)}, but "
                     f"{layout.short()} was planned; a relayout is missing before it",
                 )
-        forget(op, RESULTS, OPERANDS, ALGORITHM)
 
     def loop(self, op: ir.Operation) -> None:
         """Expand a while: init, arguments, yields and results share their layouts."""
         layouts = self.results_of(op, op.results)
-        for value, layout in zip(op.operands, layouts, strict=True):
-            have = self._layouts.get(value)
-            if layout is not None and (have is None or have.closed() != layout.closed()):
-                error(
-                    op,
-                    f"internal error: an initial value of the loop has layout {_short(have)}, "
-                    f"but its result has {layout.short()}",
-                )
+        self.check(op, layouts)
         condition, body = op.regions[0].blocks[0], op.regions[1].blocks[0]
         self.set_types(list(condition.arguments), layouts)
         self.set_types(list(body.arguments), layouts)

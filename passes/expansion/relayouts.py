@@ -32,7 +32,7 @@ def expand_relayout(
         kinds = [kind for _, kind in (*before.partial, *after.partial)]
         if all(kind in identities or Reduction.named(kind).idempotent for kind in kinds):
             type_ = ctx.tensor_type(after.local_shape(global_shape), ctx.element_of(value))
-            return ctx.dense(ir.DenseElementsAttr.get_splat(type_, scalar), type_)
+            return ctx.splat(scalar, type_)
     return relayout_value(ctx, value, before, after, global_shape)
 
 

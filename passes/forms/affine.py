@@ -12,14 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.forms.carries import INEXACT, Carries, kind_of
+from dtensor.passes.disjoint_sets import DisjointSets
+from dtensor.passes.forms.carries import Carries, kind_of
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.turns import NotBatched, Turns, Values, needed
 from dtensor.passes.ops.attributes import shape_of, size_bytes
 from dtensor.passes.ops.batched import Batched
+from dtensor.passes.ops.elements import INEXACT
 from dtensor.passes.ops.elementwise import SUMS
 from dtensor.passes.ops.linear import Groups, adds_to, kept_dims
 from dtensor.passes.ops.loops import counted_loop
@@ -62,8 +64,8 @@ class Affine(Carries):
         sources |= {trips.body.arguments[k]: frozenset([k]) for k in self.mapped}
         groups, other = Groups(), Groups()
         path = set(needed(trips, [trips.given[k] for k in self.mapped]))
-        for view in list(trips.body.operations)[:-1]:
-            self._follow(view.operation, groups if view.operation in path else other)
+        for op in ops_of(trips.body)[:-1]:
+            self._follow(op, groups if op in path else other)
         reached = {k: {k} for k in self.mapped}
         for k in self.mapped * len(self.mapped):
             found = sources.get(trips.given[k], _NOTHING)
@@ -71,7 +73,10 @@ class Affine(Carries):
                 return False
             reached[k] |= {j for each in found for j in reached[each]}
         self.pairs = [(k, j) for k in self.mapped for j in self.mapped if j in reached[k]]
-        self.groups = _connected(self.mapped, self.pairs)
+        connected = DisjointSets[int]()
+        for k, j in self.pairs:
+            connected.join(k, j)
+        self.groups = connected.sets(self.mapped)
         return self._parts(groups)
 
     def _follow(self, op: ir.Operation, groups: Groups) -> None:
@@ -81,7 +86,7 @@ class Affine(Carries):
                 self.sources[result] = self.sources.get(value, _NOTHING)
                 if self.sources[result]:
                     for d in range(len(shape_of(value))):
-                        groups.tie((value, d), (result, d))
+                        groups.join((value, d), (result, d))
             return
         given = [self.sources.get(value, _NOTHING) for value in read_by(op)]
         found: frozenset[int] | None = None
@@ -104,7 +109,7 @@ class Affine(Carries):
             groups.mix(arguments[k], [d for d, size in enumerate(shape) if size == 1])
             if self.sources.get(given):
                 for d in range(len(shape)):
-                    groups.tie((given, d), (arguments[k], d))
+                    groups.join((given, d), (arguments[k], d))
         mixed = groups.mixed()
         for k in self.mapped:
             dims = range(len(shape_of(arguments[k])))
@@ -115,7 +120,7 @@ class Affine(Carries):
                 if _sizes(arguments[k], whole[k]) != _sizes(arguments[first], whole[first]):
                     return False
                 for one, other in zip(whole[first], whole[k], strict=True):
-                    groups.tie((arguments[first], one), (arguments[k], other))
+                    groups.join((arguments[first], one), (arguments[k], other))
         is_apart = all(groups.root(key) in mixed for key in groups.meeting())
         return is_apart and all(len(self.parts(group)) <= _MOST for group in self.groups)
 
@@ -164,17 +169,15 @@ class Affine(Carries):
                 after[k, part] = to.make.zeros(given[k, part].type) if value is None else value
         return [after[column] for column in given]
 
-    def ends(self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]) -> Values:
+    def ends(self, make: Builder, turns: Turns, own: Values) -> Values:
         """Each block runs its trips from zero, and a `dtensor.scan` combines what they do."""
-        linear, offsets = self._maps(make, turns, own, made)
+        linear, offsets = self._maps(make, turns, own)
         found = Values()
         for group in self.groups:
-            found |= self._combined(make, group, linear, offsets, made)
+            found |= self._combined(make, group, linear, offsets)
         return {k: found[k] for k in self.mapped}
 
-    def _maps(
-        self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]
-    ) -> tuple[dict[Column, Value], Values]:
+    def _maps(self, make: Builder, turns: Turns, own: Values) -> tuple[dict[Column, Value], Values]:
         """What the trips of each block do to a carry: the linear parts, and what they make of 0.
 
         The first block starts from what the loop starts from, and not from 0.
@@ -198,7 +201,7 @@ class Affine(Carries):
             return turns.kept(inner, number, carried, [*after, *map(to.all, roots)])
 
         begin = [*linear.values(), *offsets.values(), *own.values()]
-        found = counted_loop(make, turns.size, begin, step, made)
+        found = counted_loop(make, turns.size, begin, step)
         return (
             dict(zip(linear, found, strict=False)),
             dict(zip(self.mapped, found[len(linear) :], strict=False)),
@@ -209,7 +212,7 @@ class Affine(Carries):
         found = make.constant_like(1, zero)
         for d, place in zip(self.mixed[part[0]], part[1], strict=True):
             index = make.iota(make.shape_of(zero), d + 1, "i32")
-            is_here = make.compare("EQ", index, make.constant_like(place, index))
+            is_here = make.compare("EQ", index, place)
             found = make.select(is_here, found, zero)
         return found
 
@@ -219,7 +222,6 @@ class Affine(Carries):
         group: Sequence[int],
         linear: Mapping[Column, Value],
         offsets: Values,
-        made: list[ir.Operation],
     ) -> Values:
         """The values of a group at the end of each block, of what the blocks do by themselves."""
         loop, parts = self.trips.loop, self.parts(group)
@@ -244,7 +246,7 @@ class Affine(Carries):
             return found + [inner.combined("add", [*mapped(r, given), added[r]]) for r in parts]
 
         values = [*maps.values(), *starts.values()]
-        found = scanned(loop, values, 0, self.trips.is_reverse, both, made)
+        found = scanned(loop, values, 0, self.trips.is_reverse, both, make)
         ends = dict(zip(parts, found[len(maps) :], strict=True))
         return {k: self._together(make, k, ends, offsets[k]) for k in group}
 
@@ -272,16 +274,6 @@ class Affine(Carries):
         places = [0, *(d + 1 for d in mixed), *others[1:]]
         value = make.reshape(value, [shape[d] for d in places])
         return make.transpose(value, [places.index(d) for d in range(len(shape))])
-
-
-def _connected(values: Sequence[int], pairs: Sequence[Pair]) -> list[list[int]]:
-    """The values in groups, between which there are no pairs."""
-    found = list[list[int]]()
-    for k in values:
-        near = [group for group in found if any((k, j) in pairs or (j, k) in pairs for j in group)]
-        joined = [*(j for group in near for j in group), k]
-        found = [*(group for group in found if group not in near), sorted(joined)]
-    return found
 
 
 def _sizes(value: Value, dims: Sequence[int]) -> list[int | str]:

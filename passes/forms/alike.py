@@ -6,7 +6,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, maker_of, ops_of
 from dtensor.dialect.names import DOT_NUMBERS
 from dtensor.passes.forms.scalars import attributes_of, is_constant
 from dtensor.passes.ops.attributes import (
@@ -102,7 +102,7 @@ class Alike:
             blocks = region.blocks[0], other.blocks[0]
             if not self._bind(blocks[0].arguments, blocks[1].arguments):
                 return False
-            steps = [[view.operation for view in block.operations] for block in blocks]
+            steps = [ops_of(block) for block in blocks]
             if len(steps[0]) != len(steps[1]):
                 return False
             for one, two in zip(*steps, strict=True):

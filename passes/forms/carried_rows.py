@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from dtensor.dialect.mlir import Value, every, ir, is_read, users
-from dtensor.passes.builder import Builder, Trail
+from dtensor.dialect.mlir import Value, every, ir, is_read, ops_of, users
+from dtensor.passes.builder import Builder, filling, new_block
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.trips import Site, Trips
 from dtensor.passes.ops.combiners import combiner
@@ -42,7 +42,7 @@ def carry_rows(loop: ir.Operation, function: Rewriting) -> None:
 
 def _is_split(trips: Trips, function: Rewriting) -> bool:
     """Whether some dimension that is walked is split before the loop, or after it."""
-    rows = [trips.rows_of(view.operation) for view in trips.body.operations]
+    rows = [trips.rows_of(op) for op in ops_of(trips.body)]
     reads = [*trips.reads.values(), *(site for site in rows if site is not None)]
     places = [(trips.array(site), site.dim) for site in reads]
     for k in (*trips.carried, *trips.writes):
@@ -56,8 +56,7 @@ def _is_split(trips: Trips, function: Rewriting) -> bool:
 def _read_rows(trips: Trips, function: Rewriting) -> bool:
     """Read `x[i, j]` as `x[i][j]`; whether there is any."""
     found = False
-    for view in list(trips.body.operations):
-        op = view.operation
+    for op in ops_of(trips.body):
         site = trips.rows_of(op)
         if site is not None:
             make, found, (array, *starts) = Builder(op, function.made), True, op.operands
@@ -137,7 +136,7 @@ class _Array:
         """The rows where trips before the first one would have written, the nearest first."""
         first, second, *_ = self.trips.places(self.write)
         value, write = self.trips.loop.operands[self.k], self.write
-        ago = range(1, max(self.reads.values()) + 1)
+        ago = range(1, max(self.reads.values(), default=0) + 1)
         return [make.cut(value, write.dim, first - k * (second - first), write.rows) for k in ago]
 
 
@@ -148,23 +147,18 @@ def _replace(trips: Trips, arrays: Sequence[_Array], function: Rewriting) -> Non
     operands = [*loop.operands, *chain(*rows)]
     types = [value.type for value in operands]
     new = make.create("stablehlo.while", operands, types, regions=2)
-    condition, body = (
-        region.blocks.append(*types, arg_locs=[loop.location] * len(types))
-        for region in new.regions
-    )
+    condition, body = (new_block(region, types) for region in new.regions)
     kept, carried = list[list[Value]](), iter(list(body.arguments)[len(loop.operands) :])
     known = dict[Value, Value]()
     for each, begin in zip(arrays, rows, strict=True):
         kept.append([next(carried) for _ in begin])
         known |= {op.results[0]: kept[-1][ago - 1] for op, ago in each.reads.items() if ago > 0}
-    inner = Trail(ir.InsertionPoint(body), loop.location)
-    after = _copied(trips.body, body, known)
+    after, inner = _copied(trips.body, body, known), filling(body)
     for each, mine in zip(arrays, kept, strict=True):
         row = known.get(each.write.value, each.write.value)
         after += [inner.reshape(row, inner.shape_of(value)) for value in mine[:1]] + mine[:-1]
-    inner.create("stablehlo.return", after, [])
-    end = _copied(loop.regions[0].blocks[0], condition, {})
-    Trail(ir.InsertionPoint(condition), loop.location).create("stablehlo.return", end, [])
+    inner.end(after)
+    filling(condition).end(_copied(loop.regions[0].blocks[0], condition, {}))
     function.made += every(new)[1:]
     for result, value in zip(loop.results, new.results, strict=False):
         function.stand(result, value)
@@ -173,7 +167,7 @@ def _replace(trips: Trips, arrays: Sequence[_Array], function: Rewriting) -> Non
 def _copied(block: ir.Block, to: ir.Block, known: dict[Value, Value]) -> list[Value]:
     """Copy what stands in a block and is not known yet; what the copy returns."""
     known |= zip(block.arguments, to.arguments, strict=False)
-    *ops, end = [view.operation for view in block.operations]
+    *ops, end = ops_of(block)
     for op in ops:
         if not any(result in known for result in op.results):
             copy_to(ir.InsertionPoint(to), op, known)

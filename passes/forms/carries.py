@@ -10,19 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dtensor.dialect.mlir import Value, ir, reader_of
+from dtensor.dialect.mlir import Value, ir, ops_of, reader_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import Turns, Values, needed
 from dtensor.passes.ops.custom_calls import widened_call
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INEXACT, INTEGERS, element_kind
 from dtensor.passes.ops.elementwise import SUMS
 from dtensor.passes.ops.rows import rows_flops
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CALLS, CUSTOM_CALL, RETURNS, read_by, walk
 
-INEXACT = ("float", "complex")
 FEW = 1 << 16  # flops of a trip that is not worth dividing among devices
 
 
@@ -58,16 +57,13 @@ class Carries(ABC):
         """
 
     @abstractmethod
-    def ends(
-        self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]
-    ) -> Values | None:
+    def ends(self, make: Builder, turns: Turns, own: Values) -> Values | None:
         """The carried values at the end of each block; None if it needs the block before it.
 
         Args:
             make: writes before the loop.
             turns: the blocks.
             own: of carried values that depend on themselves alone, those that come into the blocks.
-            made: takes the operations that are created inside of loops.
         """
 
 
@@ -81,7 +77,7 @@ def ways(trips: Trips, kinds: Sequence[type[Carries]]) -> Iterator[Carries]:
         trips: the loop.
         kinds: what a trip may do to the carried values.
     """
-    inside = [op for view in trips.body.operations for op in _with_inner(view.operation)]
+    inside = [inner for op in ops_of(trips.body) for inner in _with_inner(op)]
     if any(map(_does_more, inside)):
         return
     own = _own(trips)
@@ -101,7 +97,7 @@ def _adds_up(trips: Trips, k: int) -> bool:
     """Whether the body only adds to a carried value, and returns the last sum."""
     value: Value = trips.body.arguments[k]
     last = trips.given[k]
-    if kind_of(value.type) not in (*INEXACT, "signed", "unsigned"):
+    if kind_of(value.type) not in (*INEXACT, *INTEGERS):
         return False
     while True:
         op = reader_of(value)

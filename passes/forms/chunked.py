@@ -21,6 +21,7 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir, is_read, operation_of
 from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.affine import Affine
@@ -106,7 +107,7 @@ class _Chunked:
         self.own, self.last = self._alone(make)
         if not self.carries.mapped:
             return self._results(make, {})
-        ends = self.carries.ends(make, self.turns, self.own, self.made)
+        ends = self.carries.ends(make, self.turns, self.own)
         if ends is None:
             ahead = {k: self.turns.everywhere(make, k) for k in self.carries.mapped}
             return self._results(make, self._one_by_one(make, ahead))
@@ -134,7 +135,7 @@ class _Chunked:
                 after.append(inner.updated(array, value, inner.starts_along(array, 0, block)))
             return after
 
-        found = counted_loop(make, trips.count, begin, step, self.made) if own else []
+        found = counted_loop(make, trips.count, begin, step) if own else []
         ends = dict(zip(own, found[len(own) :], strict=True))
         return self.turns.ahead(make, ends), dict(zip(own, found, strict=False))
 
@@ -161,11 +162,11 @@ class _Chunked:
             given = dict(zip(values, carried, strict=True))
             ahead = self.turns.ahead(inner, given) if is_ends else given
             begin = [*ahead.values(), *self.own.values()]
-            found = counted_loop(inner, self.turns.size, begin, step, self.made)
+            found = counted_loop(inner, self.turns.size, begin, step)
             ends = dict(zip(values, found, strict=False))
             return list((ends if is_ends else self.turns.ahead(inner, ends)).values())
 
-        found = counted_loop(make, rounds, list(values.values()), again, self.made)
+        found = counted_loop(make, rounds, list(values.values()), again)
         if is_known is not None:
             operation_of(found[0]).attributes[TRIPS] = index_attr(1)  # it seldom runs at all
         return dict(zip(values, found, strict=True))
@@ -188,13 +189,13 @@ class _Chunked:
             to = turns.of(inner, number, dict(zip(changed, before, strict=True)), roots)
             after = turns.kept(inner, number, before, [*map(to.all, changed.values())])
             for site, array in zip(written.values(), arrays, strict=True):
-                dim, shape = site.dim + 1, inner.shape_of(array)
-                shape = (*shape[:dim], site.rows, *shape[dim + 1 :])
+                dim = site.dim + 1
+                shape = with_sizes(inner.shape_of(array), dim, site.rows)
                 places = inner.starts_along(array, dim, turns.place(inner, number, site.rows))
                 after.append(inner.updated(array, inner.reshape(to.all(site.value), shape), places))
             return after
 
-        ends = counted_loop(make, turns.size, begin, step, self.made)
+        ends = counted_loop(make, turns.size, begin, step)
         return self._last(make, dict(zip([*changed, *written], ends, strict=True)))
 
     def _last(self, make: Builder, ends: Values) -> Values:

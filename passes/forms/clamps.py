@@ -113,7 +113,7 @@ class Clamps(Carries):
             after[k] = known[last] if last in known else _constant(to.make, to.all(last))
         return after
 
-    def ends(self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]) -> Values:
+    def ends(self, make: Builder, turns: Turns, own: Values) -> Values:
         """Each block finds what its trips do, and a `dtensor.scan` combines that."""
         loop, count = self.trips.loop, len(Map._fields)
         given = {k: self.trips.given[k] for k in self.own}
@@ -135,10 +135,10 @@ class Clamps(Carries):
         def both(inner: Builder, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
             return list(_composed(inner, Map(*first), Map(*second)))
 
-        found = counted_loop(make, turns.size, [*begin, *own.values()], step, made)
+        found = counted_loop(make, turns.size, [*begin, *own.values()], step)
         ends = Values()
         for k, maps in each(found[: len(begin)]).items():
-            total = Map(*scanned(loop, maps, 0, self.trips.is_reverse, both, made))
+            total = Map(*scanned(loop, maps, 0, self.trips.is_reverse, both, make))
             ends[k] = _applied(make, total, turns.everywhere(make, k))
         return ends
 
@@ -219,9 +219,7 @@ def _moved(make: Builder, value: Map, by: Value, name: str) -> Map:
 
 def _turned(make: Builder, value: Map) -> Map:
     """A map whose result has the other sign."""
-    factor, offset, high, low = (
-        make.value("stablehlo.negate", [each], each.type) for each in value
-    )
+    factor, offset, high, low = (make.unary("negate", each) for each in value)
     return Map(factor, offset, low, high)
 
 
@@ -232,7 +230,7 @@ def _scaled(make: Builder, value: Map, by: Value, name: str) -> Map:
     """
     factor, offset, *ends = (make.binary(name, each, by) for each in value)
     if name == "multiply":
-        is_zero = make.compare("EQ", by, make.zeros(by.type))
+        is_zero = make.compare("EQ", by, 0)
         none = _constant(make, offset)[2:]
         for k, (old, bound) in enumerate(zip(value[2:], none, strict=True)):
             is_none = make.binary("and", is_zero, make.compare("EQ", old, bound))

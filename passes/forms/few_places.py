@@ -11,7 +11,8 @@ import math
 from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, maker_of
-from dtensor.passes.builder import Builder, integers_attr, matrix_attr
+from dtensor.passes.builder import Builder
+from dtensor.passes.creation import integers_attr, matrix_attr
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers, splat_number
@@ -125,7 +126,7 @@ class FewPlaces:
             make = Builder(op, function.made)
             hits = self._hits(make, ordered, rank, self._count(op))
             index = make.iota(make.shape_of(hits), self.dim + 1, index_element(self._size))
-            found = make.select(hits, index, make.zeros(index.type))
+            found = make.select(hits, index, 0)
             found = make.reduced(found, self.dim + 1, Reduction.SUM)
             order = [*range(1, self.dim + 1), 0, *range(self.dim + 1, len(self._shape))]
             found = make.convert(make.transpose(found, order), make.element_of(op.results[0]))
@@ -141,7 +142,7 @@ class FewPlaces:
         hits = self._hits(make, ordered, term.rank, term.count)
         shape = [term.count if d == self.dim else n for d, n in enumerate(self._shape)]
         rows = self._each(make, make.reshape(term.value, shape), term.count)
-        rows = make.select(hits, rows, make.zeros(rows.type))
+        rows = make.select(hits, rows, 0)
         if term.count == 1:
             return make.reshape(rows, self._shape)
         return make.reduced(rows, 0, Reduction.SUM)
@@ -171,12 +172,12 @@ class FewPlaces:
         (before,) = on_tensors(make, block, [own, each] * 2)
         (behind,) = on_tensors(make, block, [each, own] * 2)
         either = make.binary("or", before, behind)
-        equal = make.value("stablehlo.not", [either], either.type)
+        equal = make.unary("not", either)
         element = index_element(self._size)
         ahead = make.reduced(make.convert(before, element), along, Reduction.SUM)
         ranks = make.iota(make.shape_of(ahead), 0, element)
         number = make.binary("subtract", ranks, ahead)
-        number = make.binary("add", number, make.constant_like(rank + 1, number))
+        number = make.binary("add", number, rank + 1)
         places = [d for d in range(len(shape)) if d != along]
         number = make.broadcast(number, shape, places)
         so_far = _sums(make, make.convert(equal, element), along)

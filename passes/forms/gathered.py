@@ -20,7 +20,7 @@ from dtensor.passes.forms.walked import Walks, is_marked, labels_of, moved_walks
 from dtensor.passes.ops.attributes import dot_sides, element_of, shape_of, splat_number, spread_dims
 from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats
-from dtensor.passes.ops.indexing import gather_dims
+from dtensor.passes.ops.indexing import indexed_dims
 from dtensor.passes.ops.known import never_infinite
 from dtensor.passes.ops.numbers import known_integers
 
@@ -38,8 +38,8 @@ def replace_products(gather: ir.Operation, function: Rewriting) -> None:
     program computes the indices of constants, for it is slices then, and where parts of a sum may
     be multiplied as they stand.
     """
-    (table, indices), shape = gather.operands, shape_of(gather.results[0])
-    dims = gather_dims(gather, shape_of(table), len(shape_of(indices)))
+    shape = shape_of(gather.results[0])
+    dims = indexed_dims(gather, [*map(shape_of, gather.operands)])
     if dims.cut or dims.partly or not dims.picked or 0 in shape:
         return
     reading = _Reading(gather)
@@ -49,7 +49,7 @@ def replace_products(gather: ir.Operation, function: Rewriting) -> None:
     for product in reading.products:
         if product.other in reading.seen or not product.is_right(shape, indexed):
             return
-    if known_integers(indices) is not None:
+    if known_integers(gather.operands[1]) is not None:
         return
     for product in reading.products:
         product.replace(gather, shape, indexed, function)
@@ -161,7 +161,7 @@ class _Product:
             kept = [r for r, size in zip(walked, make.shape_of(mask), strict=True) if size > 1]
             mask = make.reshape(mask, [shape[place[r]] for r in kept])
             mask = make.spread(mask, shape, [place[r] for r in kept])
-            value = make.select(mask, value, make.constant_like(math.nan, value))
+            value = make.select(mask, value, math.nan)
         return value
 
     def _other_split(self, shape: Sequence[int]) -> tuple[list[int], list[int]]:

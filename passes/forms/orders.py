@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, users
+from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, ops_of, users
 from dtensor.dialect.names import PLACES
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder, filling
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.few_places import FewPlaces
 from dtensor.passes.forms.ranks import MOST, reads_few, stands_before
@@ -29,7 +29,7 @@ from dtensor.passes.ops.attributes import (
 )
 from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.comparators import applied, is_stable, sorted_by
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.rule import OpInfo
 
@@ -51,7 +51,7 @@ def replace_order(sort: ir.Operation, function: Rewriting) -> None:
 def _replace(sort: ir.Operation, place: int, dim: int, function: Rewriting) -> None:
     """A sort that also carries what is read in its order, and no places if nobody reads them."""
     values, results = list(sort.operands), list(sort.results)
-    numbers = {view.operation: i for i, view in enumerate(sort.block.operations)}
+    numbers = {op: i for i, op in enumerate(ops_of(sort.block))}
     reads: list[tuple[ir.Operation, int]] = []
     for read in _read_in_order(results[place], dim):
         value, alike = read.operands[0], _alike(values, read.operands[0])
@@ -164,7 +164,7 @@ def _copy(
         for i, k in enumerate(kept):
             arguments[2 * k : 2 * k + 2] = list(body.arguments)[2 * i : 2 * i + 2]
         less = applied(given, arguments[: len(given.arguments)], ir.InsertionPoint(body))
-        Trail(ir.InsertionPoint(body), sort.location).create("stablehlo.return", less, [])
+        filling(body).end(less)
 
     sorted_by(Builder(sort, made), [values[k] for k in kept], attributes, compare)
     return made[-1]
@@ -202,7 +202,7 @@ def _counts(value: ir.Value[Any], dim: int, size: int, element: str) -> bool:
 def _holds_places(element: str, size: int) -> bool:
     """Whether a type of elements has a number for each place of a dimension."""
     kind, bits = element_kind(element)
-    return kind in ("signed", "unsigned") and size <= 1 << (bits - (kind == "signed"))
+    return kind in INTEGERS and size <= 1 << (bits - (kind == "signed"))
 
 
 def _read_in_order(places: Value, dim: int) -> Iterator[ir.Operation]:

@@ -12,9 +12,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import Value, ir, users
+from dtensor.dialect.mlir import Value, ir, ops_of, users
 from dtensor.dialect.names import DOT_NUMBERS, SLICE_SIZES
-from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.builder import Builder
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.expansion.indices import signed_index
@@ -36,9 +37,9 @@ from dtensor.passes.ops.indexing import (
     IndexedDims,
     IndexNumbers,
     clamped,
-    gather_dims,
     index_columns,
     index_vectors,
+    indexed_dims,
 )
 from dtensor.passes.ops.linear import kept_dims
 from dtensor.passes.ops.numbers import known_integers
@@ -80,14 +81,13 @@ class _Picked:
     @staticmethod
     def of(op: ir.Operation) -> _Picked | None:
         """The rows that a gather picks; None if they are none, or at known places."""
-        table, indices = op.operands
-        dims = gather_dims(op, shape_of(table), len(shape_of(indices)))
+        dims = indexed_dims(op, [*map(shape_of, op.operands)])
         sizes = shape_of(op.results[0])
         if is_marked(op) or dims.cut or dims.partly or not dims.picked or 0 in sizes:
             return None
         if all(sizes[r] == 1 for _, r in dims.full):
             return None  # single numbers are sent with what else is summed
-        return _Picked(op, dims) if known_integers(indices) is None else None
+        return _Picked(op, dims) if known_integers(op.operands[1]) is None else None
 
     @property
     def indices(self) -> Value:
@@ -163,9 +163,10 @@ class _Split:
     def picked(self, make: Builder, op: ir.Operation, dim: int, vectors: Value) -> Value:
         """What each shard picks of a table that is split along a dimension."""
         table = make.lengthened(op.operands[0], dim, 0, self.rows * self.shards)
-        shape = make.shape_of(table)
-        table = make.reshape(table, (*shape[:dim], self.shards, self.rows, *shape[dim + 1 :]))
-        table = make.transpose(table, [dim, *(d for d in range(len(shape) + 1) if d != dim)])
+        table = make.regrouped(table, dim, self.shards, self.rows)
+        table = make.transpose(
+            table, [dim, *(d for d in range(len(make.shape_of(table))) if d != dim)]
+        )
         sizes = integers_attr([1, *integers(op.attributes[SLICE_SIZES])])
         shape = (self.shards, *shape_of(op.results[0]))
         made = copied(make, op, [table, vectors], [shape], {SLICE_SIZES: sizes})
@@ -212,7 +213,7 @@ class _Region:
     def _read(self) -> bool:
         first = self.rows[0].gather
         gathers = {row.gather: row for row in self.rows}
-        after = [view.operation for view in first.block.operations]
+        after = ops_of(first.block)
         for op in after[after.index(first) :]:
             if op in gathers:
                 self.walks[op.results[0]] = gathers[op].walked

@@ -7,8 +7,9 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, maker_of, users
-from dtensor.passes.builder import Builder, integers_attr
+from dtensor.dialect.mlir import Value, ir, maker_of, ops_of, users
+from dtensor.passes.builder import Builder
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
@@ -41,7 +42,7 @@ def replace_sort(sort: ir.Operation, function: Rewriting) -> None:
         reads.append(read)
     if not reads or sum(read.count for read in reads) > MOST or shape[dim] <= MOST:
         return
-    numbers = {view.operation: i for i, view in enumerate(sort.block.operations)}
+    numbers = {op: i for i, op in enumerate(ops_of(sort.block))}
     reads.sort(key=lambda read: numbers[read.op])
     if not all(stands_before(read.op.operands[1:], reads[0].op, numbers) for read in reads):
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, maker_of
-from dtensor.passes.builder import Trail
+from dtensor.passes.builder import Builder, filling
 from dtensor.passes.ops.attributes import CONSTANT, splat_of
 from dtensor.passes.ops.elementwise import is_scalar_work
 
@@ -27,7 +27,7 @@ class Scalars:
         other: the scalar of any tensor that is neither given nor computed element by element.
     """
 
-    make: Trail
+    make: Builder
     known: dict[Value, Value] = field(default_factory=dict)
     other: Value | None = None
 
@@ -41,7 +41,7 @@ class Scalars:
         type_ = self.make.tensor_type((), self.make.element_of(value))
         number = splat_of(value)
         if number is not None:
-            return self.make.dense(ir.DenseElementsAttr.get_splat(type_, number), type_)
+            return self.make.splat(number, type_)
         maker = maker_of(value)
         assert maker is not None, "a value that was found to be computed element by element"
         if not is_scalar_work(maker):
@@ -56,7 +56,7 @@ def attributes_of(op: ir.Operation) -> dict[str, ir.Attribute]:
     return {name: op.attributes[name] for name in op.attributes if not name.startswith("dtensor.")}
 
 
-Combine = Callable[[Trail, list[Value], list[Value]], Sequence[Value]]
+Combine = Callable[[Builder, list[Value], list[Value]], Sequence[Value]]
 
 
 def scanned(
@@ -65,16 +65,16 @@ def scanned(
     dim: int,
     is_reverse: bool,
     combine: Combine,
-    made: list[ir.Operation],
+    make: Builder,
 ) -> list[Value]:
-    """The scan of some values, ahead of an operation, which is put into `made`.
+    """The scan of some values, ahead of an operation; `make` takes notice of it.
 
     `combine` writes what the scalars of an earlier and of a later element combine to.
     """
     point = ir.InsertionPoint(before)
     scan = build.scan(values, dim, is_reverse, loc=before.location, ip=point)
-    made.append(scan)
+    make.note(scan)
     block, count = scan.regions[0].blocks[0], len(values)
-    inner, arguments = Trail(ir.InsertionPoint(block), scan.location), list(block.arguments)
-    inner.create("stablehlo.return", combine(inner, arguments[:count], arguments[count:]), [])
+    inner, arguments = filling(block), list(block.arguments)
+    inner.end(combine(inner, arguments[:count], arguments[count:]))
     return list(scan.results)

@@ -12,6 +12,7 @@ from functools import partial
 
 from dtensor.dialect.mlir import Value, ir, operation_of, users
 from dtensor.passes.builder import Builder
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.scan_gradients import Gradient
@@ -127,8 +128,8 @@ class _Writing:
         """A value that is zero at the first element: infinity times zero would not be."""
         make, shape = self.make, self.make.shape_of(value)
         index = make.iota(shape, self.dim, "i32")
-        first = make.constant_like(self.size - 1 if self.is_reverse else 0, index)
-        return make.select(make.compare("EQ", index, first), make.zeros(value.type), value)
+        first = self.size - 1 if self.is_reverse else 0
+        return make.select(make.compare("EQ", index, first), 0, value)
 
     def _passed_on(
         self, block: Sequence[int], steps: dict[tuple[int, int], Term], given: dict[int, Value]
@@ -146,9 +147,7 @@ class _Writing:
         matrix = [] if is_sum else [steps[k, j] for k in block for j in block]
         factors = [self._value(term) for term in matrix]
         both = _plus if is_sum else partial(_composed, len(block))
-        found = scanned(
-            self.first, [*factors, *starts], self.dim, not self.is_reverse, both, self.made
-        )
+        found = scanned(self.first, [*factors, *starts], self.dim, not self.is_reverse, both, make)
         return dict(zip(block, found[len(factors) :], strict=True))
 
     def _value(self, term: Term) -> Value:
@@ -186,7 +185,7 @@ class _Writing:
         """A value one place further on in the order of the scan, or back."""
         make, d = self.make, self.dim
         shape, element = make.read_type(value.type)
-        row = make.zeros(make.tensor_type((*shape[:d], 1, *shape[d + 1 :]), element))
+        row = make.zeros(make.tensor_type(with_sizes(shape, d, 1), element))
         end = make.constant_like(fill, row) if fill else row
         if (by > 0) != self.is_reverse:
             return make.joined([end, make.cut(value, d, 0, self.size - 1)], d)

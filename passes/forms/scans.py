@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, users
-from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.builder import Builder, filling
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.levels import Scan
 from dtensor.passes.forms.scalars import Scalars
@@ -14,7 +14,7 @@ from dtensor.passes.forms.scan_adjoints import write_gradient
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.weaves import WEAVES
 from dtensor.passes.ops.patterns import reverses, turned
-from dtensor.passes.ops.rows import Ties
+from dtensor.passes.ops.rows import BodyTies
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Operations, copy_to, read_by
 
@@ -170,15 +170,14 @@ def _replace(group: Sequence[Scan], numbers: dict[ir.Operation, int], function: 
 def _is_combined(op: ir.Operation, scan: Scan) -> bool:
     """Write what combines elements, or rows; whether each row is combined by itself."""
     block, count = op.regions[0].blocks[0], len(scan.inputs)
-    trail = Trail(ir.InsertionPoint(block), op.location)
+    trail = filling(block)
     known = {leaf: block.arguments[side * count + k] for leaf, (side, k) in scan.leaves.items()}
     if scan.is_by_element:
         scalars = Scalars(trail, known)
-        trail.create("stablehlo.return", [scalars.of(scan.pairs[k]) for k in range(count)], [])
+        trail.end([scalars.of(scan.pairs[k]) for k in range(count)])
         return True
-    results = [_copied(scan.pairs[k], known, block) for k in range(count)]
-    trail.create("stablehlo.return", results, [])
-    ties = Ties(block)
+    trail.end([_copied(scan.pairs[k], known, block) for k in range(count)])
+    ties = BodyTies(block)
     groups = {ties.group(argument, scan.dim) for argument in block.arguments}
     return len(groups) == 1 and None not in groups
 

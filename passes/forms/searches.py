@@ -14,7 +14,7 @@ from dtensor.dialect.mlir import (
     maker_of,
     terminator,
 )
-from dtensor.passes.builder import Trail
+from dtensor.passes.builder import filling
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.ops.attributes import integers, shape_of, splat_of, spread_dims
@@ -126,11 +126,11 @@ class _Bisection:
             ip=ir.InsertionPoint(self.loop),
         )
         block = op.regions[0].blocks[0]
-        scalars = Scalars(Trail(ir.InsertionPoint(block), op.location))
+        scalars = Scalars(filling(block))
         for query, argument in zip(self.queries, block.arguments, strict=False):
             scalars.known[query] = argument
         scalars.other = block.arguments[len(self.queries)]
-        scalars.make.create("stablehlo.return", [scalars.of(self.goes_down)], [])
+        scalars.make.end([scalars.of(self.goes_down)])
         return op
 
     def _reads(self, value: Value, seen: dict[Value, bool]) -> bool:

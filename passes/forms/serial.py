@@ -48,7 +48,7 @@ class Serial(Carries):
         for k in self.mapped:
             argument, given = trips.body.arguments[k], trips.given[k]
             for d in range(len(shape_of(argument))):
-                groups.tie((given, d), (argument, d))
+                groups.join((given, d), (argument, d))
         mixed = groups.mixed()
         for k in self.mapped:
             argument = trips.body.arguments[k]
@@ -69,7 +69,7 @@ class Serial(Carries):
         sent += 2 * sum(size_bytes(values[k]) for k in self.sums)
         return sent < read * (blocks - 1) / blocks
 
-    def ends(self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]) -> None:
+    def ends(self, make: Builder, turns: Turns, own: Values) -> None:
         """Nothing is known before the trips are run."""
 
 
@@ -85,6 +85,6 @@ def _note(op: ir.Operation, groups: Groups) -> None:
             apart += places
             keys = [(slots[slot], d) for slot, d in places]
             for key in keys:
-                groups.tie(keys[0], key)
+                groups.join(keys[0], key)
     for slot, value in slots.items():
         groups.mix(value, [d for d in range(len(shape_of(value))) if (slot, d) not in apart])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.affine import Affine
@@ -64,12 +63,12 @@ class Staged(Carries):
         share = len(self.stages)
         return all(each.pays(shards, read / share, written / share, blocks) for each in self.stages)
 
-    def ends(self, make: Builder, turns: Turns, own: Values, made: list[ir.Operation]) -> Values:
+    def ends(self, make: Builder, turns: Turns, own: Values) -> Values:
         """Those of each stage, by what is known of the stages before it."""
         found, known = Values(), dict(own)
         for stage in self.stages:
             given = {k: known[k] for k in stage.own}
-            ends = stage.ends(make, turns, given, made)
+            ends = stage.ends(make, turns, given)
             found |= ends or {}
             known |= turns.ahead(make, ends or {})
         return {k: found[k] for k in self.mapped}

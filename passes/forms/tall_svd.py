@@ -16,15 +16,14 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.factors import reflectors
-from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.attributes import BACKEND_CONFIG, backend_config, integer, shape_of
 from dtensor.passes.ops.contraction import matrix_product
 from dtensor.passes.program import CUSTOM_CALL
 
 _CALL = re.compile(r"lapack_([sdcz])gesdd_ffi\Z")
-_CONFIG: Final = "mhlo.backend_config"
 _LAYOUTS: Final = ("operand_layouts", "result_layouts")
 _MODES = (ord("N"), ord("S"))  # singular values alone, or as many vectors too
-_SAID: Final = (_CONFIG, *_LAYOUTS, "output_operand_aliases")
+_SAID: Final = (BACKEND_CONFIG, *_LAYOUTS, "output_operand_aliases")
 _OVERWRITTEN, _VALUES, _LEFT, _RIGHT = range(4)  # of the results; the last is whether all went well
 
 
@@ -40,8 +39,8 @@ def _is_split(call: ir.Operation, shards: Shards) -> bool:
     if any(name not in call.attributes for name in _SAID) or is_read(call.results[_OVERWRITTEN]):
         return False
     *batch, rows, columns = shape_of(call.operands[0])
-    config = ir.DictAttr(call.attributes[_CONFIG])
-    if "mode" not in config or ir.IntegerAttr(config["mode"]).value not in _MODES:
+    config = backend_config(call)
+    if "mode" not in config or integer(config["mode"]) not in _MODES:
         return False
     count = shards.count((call.operands[0], len(batch) + int(columns > rows)))
     return count > 1 and max(rows, columns) // count >= min(rows, columns) > 0
@@ -79,7 +78,7 @@ def _factor(call: ir.Operation, element: str) -> dict[str, ir.Attribute]:
     return {
         **_kept(call),
         TARGET: ir.StringAttr.get(f"lapack_{element}geqrf_ffi"),
-        _CONFIG: ir.DictAttr.get({}),
+        BACKEND_CONFIG: ir.DictAttr.get({}),
         _LAYOUTS[0]: ir.ArrayAttr.get([matrix]),
         _LAYOUTS[1]: ir.ArrayAttr.get([matrix, scales]),
     }

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from dtensor.dialect.mlir import Value, block_of, ir, maker_of, terminator
+from dtensor.dialect.mlir import Value, block_of, ir, maker_of, ops_of, terminator
 from dtensor.passes.ops.attributes import shape_of
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers, of_each_trip
 from dtensor.passes.ops.padding import PART
@@ -86,10 +86,10 @@ class Trips:
         self.writes = {k: site for k in found if (site := self._write(k)) is not None}
         self.carried = [k for k in found if k not in self.counters and k not in self.writes]
         self.reads = {}
-        for view in self.body.operations:
-            site = self._read(view.operation)
+        for op in ops_of(self.body):
+            site = self._read(op)
             if site is not None:
-                self.reads[view.operation] = site
+                self.reads[op] = site
         sites = [*self.reads.values(), *self.writes.values()]
         moved = [site for site in sites if site.op.results[0] not in self._numbers] or sites
         self.is_reverse = bool(moved) and self._direction(moved[0]) < 0
@@ -105,7 +105,7 @@ class Trips:
         count = trip_count(loop)
         if count is None or count < 2:
             return None
-        moving = [view.operation for view in loop.regions[1].blocks[0].operations]
+        moving = ops_of(loop.regions[1].blocks[0])
         moving = [op for op in moving if op.name in (_READ, _UPDATE, _SCATTER)]
         if not any(_may_walk(op, count) for op in moving):
             return None
@@ -127,8 +127,7 @@ class Trips:
                 self._note(argument, start + step * trips)
             elif k in self.fixed:
                 self._read_known(argument, self.loop.operands[k])
-        for view in self.body.operations:
-            op = view.operation
+        for op in ops_of(self.body):
             if len(op.results) != 1 or _shape(op.results[0]) not in ([], [1]):
                 continue
             if not op.operands:
@@ -172,7 +171,7 @@ class Trips:
 
     def _note(self, value: Value, numbers: Numbers) -> None:
         kind, bits = element_kind(str(ir.RankedTensorType(value.type).element_type))
-        if kind in ("signed", "unsigned") and bits >= 8:
+        if kind in INTEGERS and bits >= 8:
             self._numbers[value] = numbers.astype(f"{'i' if kind == 'signed' else 'u'}{bits // 8}")
         elif kind == "bool":
             self._numbers[value] = numbers.astype(bool)

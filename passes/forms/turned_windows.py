@@ -19,12 +19,13 @@ from dtensor.dialect.mlir import (
     reader_of,
     users,
 )
-from dtensor.passes.builder import Builder, matrix_attr
+from dtensor.passes.builder import Builder
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import commutes
 from dtensor.passes.ops.elementwise import is_scalar_work
-from dtensor.passes.ops.patterns import adds_ones, is_alike_but_for_ones, reverses, without_ones
+from dtensor.passes.ops.patterns import adds_ones, keeps_all_but_ones, reverses, without_ones
 from dtensor.passes.program import copy_to
 
 _REVERSE, _STRIDES = "stablehlo.reverse", "window_strides"
@@ -140,7 +141,7 @@ def _has_units(op: ir.Operation) -> bool:
     """Whether an operation gives what it is given, with dimensions of one element more or less."""
     if op.name != "stablehlo.reduce" or len(op.results) != 1:
         return adds_ones(op)
-    return is_alike_but_for_ones(op.operands[0], op.results[0])
+    return keeps_all_but_ones(op)
 
 
 def _placed(value: Value, other: Value, dims: Sequence[int]) -> set[int] | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.forms.trips import Site, Trips
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.program import read_by
@@ -68,8 +69,8 @@ class Turns:
     def place(self, make: Builder, number: Value, rows: int = 1) -> Value:
         """Where a trip reads and writes in its block, so many rows at a time."""
         if self.trips.is_reverse:
-            number = make.binary("subtract", make.constant_like(self.size - 1, number), number)
-        return number if rows == 1 else make.times(number, rows)
+            number = make.binary("subtract", self.size - 1, number)
+        return make.times(number, rows)
 
     def kept(
         self, make: Builder, number: Value, before: Sequence[Value], after: Sequence[Value]
@@ -78,7 +79,7 @@ class Turns:
         if self.size * self.blocks == self.trips.count:
             return list(after)
         index = self._index(make, number)
-        is_one = make.compare("LT", index, make.constant_like(self.trips.count, index))
+        is_one = make.compare("LT", index, self.trips.count)
         return [
             make.select(make.broadcast(is_one, make.shape_of(new), [0]), new, old)
             for old, new in zip(before, after, strict=True)
@@ -94,10 +95,9 @@ class Turns:
         start, step = self.trips.counters[k]
         index = self._index(make, number)
         if self.trips.is_reverse:
-            last = make.constant_like(self.trips.count - 1, index)
-            index = make.binary("subtract", last, index)
+            index = make.binary("subtract", self.trips.count - 1, index)
         index = make.times(make.convert(index, make.element_of(self.trips.body.arguments[k])), step)
-        return make.binary("add", index, make.constant_like(start, index))
+        return make.binary("add", index, start)
 
     def everywhere(self, make: Builder, k: int) -> Value:
         """What the loop starts from, in each block."""
@@ -108,8 +108,7 @@ class Turns:
     def started(self, make: Builder, k: int, others: Value) -> Value:
         """A carried value of all blocks: `others`, but in the first what the loop starts from."""
         index = make.iota((self.blocks,), 0, "i32")
-        first = make.constant_like(self.blocks - 1 if self.trips.is_reverse else 0, index)
-        is_first = make.compare("EQ", index, first)
+        is_first = make.compare("EQ", index, self.blocks - 1 if self.trips.is_reverse else 0)
         is_first = make.broadcast(is_first, make.shape_of(others), [0])
         return make.select(is_first, self.everywhere(make, k), others)
 
@@ -142,32 +141,27 @@ class Turns:
         if self.trips.is_turned(site):
             value = make.reversed(value, dim)
         value = make.lengthened(value, dim, 0, site.step * self.blocks * self.size)
-        _, *shape = self.shape(make, array, site)
-        value = make.reshape(value, (*shape[:dim], self.blocks, *shape[dim:]))
-        others = [d for d in range(len(shape) + 1) if d != dim]
+        value = make.regrouped(value, dim, self.blocks, site.step * self.size)
+        others = [d for d in range(len(make.shape_of(value))) if d != dim]
         return make.transpose(value, [dim, *others])
 
     def shape(self, make: Builder, array: Value, site: Site) -> tuple[int, ...]:
         """The shape of an array in blocks."""
-        shape, dim = make.shape_of(array), site.dim
-        return (self.blocks, *shape[:dim], site.step * self.size, *shape[dim + 1 :])
+        return (self.blocks, *with_sizes(make.shape_of(array), site.dim, site.step * self.size))
 
     def joined(self, make: Builder, value: Value, site: Site) -> Value:
         """The rows of which these are the blocks."""
-        dim = site.dim
-        _, *shape = make.shape_of(value)
-        order = list(range(1, len(shape) + 1))
-        order.insert(dim, 0)
+        order = list(range(1, len(make.shape_of(value))))
+        order.insert(site.dim, 0)
         value = make.transpose(value, order)
-        value = make.reshape(value, (*shape[:dim], self.blocks * shape[dim], *shape[dim + 1 :]))
-        return make.cut(value, dim, 0, site.rows * self.trips.count)
+        value = make.regrouped(value, site.dim, site.step * self.blocks * self.size, count=2)
+        return make.cut(value, site.dim, 0, site.step * self.trips.count)
 
 
 def needed(trips: Trips, roots: Sequence[Value]) -> list[ir.Operation]:
     """The operations of the body that values are computed by, in order."""
     wanted, found = set(roots), list[ir.Operation]()
-    for view in reversed(list(trips.body.operations)):
-        op = view.operation
+    for op in reversed(ops_of(trips.body)):
         if any(result in wanted for result in op.results):
             found.append(op)
             if op not in trips.reads:

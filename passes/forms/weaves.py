@@ -28,7 +28,7 @@ def woven_dim(op: ir.Operation) -> int | None:
 
 
 def sliced_rows(
-    op: ir.Operation, dim: int, start: int, count: int, size: int, stride: int = 1
+    op: ir.Operation, dim: int, start: int, count: int, size: int, stride: int
 ) -> Value | None:
     """What an operation takes some rows of, whole ones; None if it is no such slice.
 

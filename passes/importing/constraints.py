@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir, is_read, replace_op
+from dtensor.dialect.mlir import Value, ir, is_read, operation_of, ops_of, replace_op
 from dtensor.passes.functions import tensor_shape
 
 
@@ -22,7 +22,7 @@ def replace_by_relayout(op: ir.Operation, layout: Layout) -> None:
     new = _relayout(op, op.operands[0], layout, ir.InsertionPoint(op))
     replace_op(op, [new])
     if not is_read(new):
-        ir.OpResult(new).owner.erase()
+        operation_of(new).erase()
 
 
 def constrain(op: ir.Operation, value: Value, layout: Layout) -> None:
@@ -33,7 +33,7 @@ def constrain(op: ir.Operation, value: Value, layout: Layout) -> None:
     """
     if is_read(value):
         new = _relayout(op, value, layout, ir.InsertionPoint.after(op))
-        value.replace_all_uses_except(new, ir.OpResult(new).owner.operation)
+        value.replace_all_uses_except(new, operation_of(new))
 
 
 def _relayout(op: ir.Operation, operand: Value, layout: Layout, at: ir.InsertionPoint) -> Value:
@@ -53,7 +53,7 @@ def tie(values: Sequence[Value], at: ir.Operation) -> None:
     if len({tuple(tensor_shape(value.type) or ()) for value in values}) > 1:
         error(at, f"{' and '.join(sorted(shapes))} shall be laid out alike; give them one shape")
     block = at.block
-    position = {view.operation: i for i, view in enumerate(block.operations)}
+    position = {op: i for i, op in enumerate(ops_of(block))}
     after = position[at]
 
     def reads_later(user: ir.Operation) -> bool:

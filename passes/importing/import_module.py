@@ -13,7 +13,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import function_name, functions, named_functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir, replace_op
+from dtensor.dialect.mlir import ir, ops_of, replace_op
 from dtensor.dialect.names import (
     COMPOSITE_NAME,
     LAYOUT_ATTR,
@@ -240,7 +240,7 @@ def _clear_constraints(owner: ir.Operation, what: str, meshes: dict[str, Mesh]) 
     A scalar has one layout alone. jax asks for it in the bodies of its operations where a mesh has
     axes of type Explicit beside others.
     """
-    for op in [view.operation for r in owner.regions for b in r.blocks for view in b.operations]:
+    for op in [op for region in owner.regions for block in region.blocks for op in ops_of(block)]:
         if op.name == RELAYOUT:
             layout = layout_of(op.attributes[LAYOUT_ATTR], meshes)
             if not layout.dims and not layout.partial:
@@ -269,8 +269,7 @@ def merge_meshes(
             if name == RELAYOUT:
                 layout = layout_of(op.attributes[LAYOUT_ATTR], known)
                 op.attributes[LAYOUT_ATTR] = layout_attr(_on(mesh, layout))
-    for view in list(module.body.operations):
-        op = view.operation
+    for op in ops_of(module.body):
         if op.name == MESH_OP and ir.StringAttr(op.attributes[SYM_NAME]).value != mesh.symbol:
             op.erase()
 

@@ -12,8 +12,9 @@ from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir, replace_op, terminator
-from dtensor.passes.builder import Builder, Trail, matrix_attr
+from dtensor.dialect.mlir import Value, forget, ir, ops_of, replace_op, terminator
+from dtensor.passes.builder import Builder, filling
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.functions import tensor_shape
 from dtensor.passes.ops.opdef import BY_DEVICE
 from dtensor.passes.ops.table import opdef
@@ -119,10 +120,9 @@ def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:
     for before, after in zip(old.arguments, block.arguments, strict=True):
         after.set_type(before.type)
         before.replace_all_uses_with(after)
-    inside = Trail(ir.InsertionPoint(block), op.location)
-    end = inside.create("stablehlo.return", _each_its_own(terminator(old)), [])
-    for view in list(old.operations)[:-1]:
-        view.operation.move_before(end)
+    end = filling(block).create("stablehlo.return", _each_its_own(terminator(old)), [])
+    for each in ops_of(old)[:-1]:
+        each.move_before(end)
     replace_op(op, new.results)
     return new
 

@@ -12,7 +12,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.kinds import DIRECTIONS
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir, replace_op
+from dtensor.dialect.mlir import Value, forget, ir, operation_of, ops_of, replace_op
 from dtensor.dialect.names import ARG_ATTRS, LAYOUT
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.functions import SIDES, boundary_types, entries, set_entries, tensor_shape
@@ -83,9 +83,9 @@ def import_annotations(
         for op, name, _ in ops:
             reader.read_op(op, name)
         reader.tie_groups()
-    for view in list(module.body.operations):
-        if view.operation.name == "sdy.mesh":
-            view.operation.erase()
+    for op in ops_of(module.body):
+        if op.name == "sdy.mesh":
+            op.erase()
 
 
 def _refuse_carried(op: ir.Operation, attributes: Any) -> None:
@@ -225,7 +225,7 @@ class _Reader:
         )
         op.results[0].replace_all_uses_with(new)
         if _SHARDING_ATTR in op.attributes:
-            barrier = ir.OpResult(new).owner.operation
+            barrier = operation_of(new)
             barrier.attributes[_SHARDING_ATTR] = op.attributes[_SHARDING_ATTR]
             self.read_op(barrier, barrier.name)
         op.erase()

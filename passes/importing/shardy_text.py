@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, ops_of
 
 _MESH = re.compile(r"#sdy\.mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>", re.DOTALL)
 _SHARDING = re.compile(
@@ -20,8 +20,7 @@ _INLINE = re.compile(r"sharding<(mesh<\[[^\]]*\](?:, device_ids=\[[^\]]*\])?>)")
 def read_shardy_meshes(module: ir.Module) -> dict[str, Mesh]:
     """The module's `sdy.mesh` operations, by symbol."""
     found: dict[str, Mesh] = {}
-    for view in module.body.operations:
-        op = view.operation
+    for op in ops_of(module.body):
         if op.name == "sdy.mesh":
             name = ir.StringAttr(op.attributes["sym_name"]).value
             found[name] = _mesh(str(op.attributes["mesh"]), "" if name == "mesh" else name)

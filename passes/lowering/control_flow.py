@@ -17,7 +17,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import function_name
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BRANCHES, CALLS, WHILE
@@ -115,7 +115,7 @@ class _Flow:
         varies = self.varies
         for argument, bits in zip(block.arguments, arguments, strict=True):
             varies[argument] = bits
-        *operations, end = [view.operation for view in block.operations]
+        *operations, end = ops_of(block)
         for op in operations:
             name = op.name
             operands = [varies[v] for v in op.operands]

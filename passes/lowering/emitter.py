@@ -9,7 +9,8 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Builder, Trail, matrix_attr
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.program import BARRIER
 

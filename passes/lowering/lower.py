@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dtensor.dialect import names
-from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import forget, ir, replace_op, terminator
+from dtensor.dialect.mlir import forget, ir, ops_of, replace_op, terminator
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import boundary_layouts, drop_boundary_layouts
 from dtensor.passes.lowering.collectives import lowered
@@ -60,7 +59,7 @@ class LowerPass(Pass):
     bits: bool = False  # move bf16 and floats of 8 bits as integers; always for CPUs
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        meshes = state.meshes or read_meshes(module)
+        meshes = state.meshes_of(module)
         found = functions(module)
         loops: list[ir.Operation] = []
         listed = [(function, _own_operations(function, loops)) for function in found]
@@ -132,6 +131,6 @@ def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
 
 def _drop_module_facts(module: ir.Module) -> None:
     forget(module.operation, names.LOCAL)
-    for view in list(module.body.operations):
-        if view.operation.name == names.MESH_OP:
-            view.operation.erase()
+    for op in ops_of(module.body):
+        if op.name == names.MESH_OP:
+            op.erase()

@@ -30,7 +30,7 @@ def to_keys(value: Value, reduction: str, emitter: Emitter) -> Value:
     width = element_kind(emitter.element_of(value))[1]
     keys = _flip_negative(emitter.bitcast(value, f"i{width}"), width, emitter)
     highest = (1 << (width - 1)) - 1
-    extreme = emitter.constant_like(highest if reduction == "max" else ~highest, keys)
+    extreme = highest if reduction == "max" else ~highest
     return emitter.select(emitter.compare("NE", value, value), extreme, keys)
 
 
@@ -45,9 +45,8 @@ def _flip_negative(bits: Value, width: int, emitter: Emitter) -> Value:
 
     Its own inverse.
     """
-    last, rest = width - 1, (1 << (width - 1)) - 1
-    sign = emitter.binary("shift_right_arithmetic", bits, emitter.constant_like(last, bits))
-    low = emitter.binary("and", sign, emitter.constant_like(rest, bits))
+    sign = emitter.binary("shift_right_arithmetic", bits, width - 1)
+    low = emitter.binary("and", sign, (1 << (width - 1)) - 1)
     return emitter.binary("xor", bits, low)
 
 
@@ -63,5 +62,5 @@ def reduce_scatter_bits(value: Value, dim: int, over: Over, kind: str, emitter: 
     """An all_to_all of the parts of `dim`, which are then reduced."""
     shape = emitter.shape_of(value)
     moved = emitter.all_to_all(value, (dim, dim), value.type, over)
-    rows = (*shape[:dim], over.parts, shape[dim] // over.parts, *shape[dim + 1 :])
-    return emitter.reduced(emitter.reshape(moved, rows), dim, kind)
+    rows = emitter.regrouped(moved, dim, over.parts, shape[dim] // over.parts)
+    return emitter.reduced(rows, dim, kind)

@@ -19,7 +19,7 @@ from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.comparators import on_tensors
 from dtensor.passes.ops.longer_cuts import lengthen_backward
 from dtensor.passes.ops.opdef import Algorithm, OpDef, is_cut, is_whole, named_dim
-from dtensor.passes.ops.rows import Ties, combines_scalars, rows_flops
+from dtensor.passes.ops.rows import BodyTies, combines_scalars, rows_flops
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.scans import scan_bytes, totals_before
 
@@ -33,7 +33,7 @@ def scan_rule(op: OpInfo) -> OpRule:
     """
     builder, dim = RuleBuilder(op), named_dim(op)
     body = op.operation.regions[0].blocks[0]
-    ties = None if combines_scalars(body) else Ties(body)
+    ties = None if combines_scalars(body) else BodyTies(body)
     factors: dict[object, int] = {}
     for k, shape in enumerate(op.operand_shapes):
         for d, size in enumerate(shape):
@@ -72,7 +72,7 @@ class _Tree:
         self.is_reverse = bool(integer(op.operation.attributes[REVERSE]))
         self.axes = op.operand_layouts[0].dims[self.dim].axes
         self.body = op.operation.regions[0].blocks[0]
-        self.ties = None if combines_scalars(self.body) else Ties(self.body)
+        self.ties = None if combines_scalars(self.body) else BodyTies(self.body)
         self.before: Values | None = None
         self.has_any: Value | None = None
 

@@ -7,12 +7,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dtensor.dialect.attributes import entries_of
 from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS, SIZE
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import element_bytes
 
 CONSTANT = "stablehlo.constant"
+BACKEND_CONFIG = "mhlo.backend_config"
 SLICE_NUMBERS = ("start_indices", "limit_indices", "strides")
 PAD_NUMBERS = ("edge_padding_low", "edge_padding_high", "interior_padding")
 _SPREADS = ("stablehlo.broadcast_in_dim", "stablehlo.reshape")
@@ -207,6 +209,12 @@ def dot_pairs(op: ir.Operation) -> tuple[list[tuple[int, int]], list[tuple[int, 
 def integer(attribute: ir.Attribute) -> int:
     """The number of `n : i64`."""
     return int(ir.IntegerAttr(attribute).value)
+
+
+def backend_config(call: ir.Operation) -> dict[str, ir.Attribute]:
+    """What JAX tells the library that a custom call calls."""
+    given = call.attributes
+    return entries_of(given[BACKEND_CONFIG]) if BACKEND_CONFIG in given else {}
 
 
 def direction_of(compare: ir.Operation) -> str:

@@ -8,9 +8,10 @@ from typing import Final
 
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.ends import read_padding
-from dtensor.dialect.mlir import Value, ir, stablehlo, terminator
+from dtensor.dialect.mlir import Value, ir, ops_of, stablehlo, terminator
 from dtensor.dialect.names import DOT_NUMBERS
-from dtensor.passes.builder import Builder, Shape, integers_attr, matrix_attr
+from dtensor.passes.builder import Builder, new_block
+from dtensor.passes.creation import Shape, integers_attr, matrix_attr
 from dtensor.passes.ops.attributes import (
     dot_sides,
     integer,
@@ -79,6 +80,15 @@ class Batched:
             found, (self.count, *shape), [0, *dims] if value in self.many else dims
         )
 
+    def wide(self, value: Value) -> Shape:
+        """The shape of a value side by side."""
+        return (self.count, *self.make.shape_of(value))
+
+    def inside(self, block: ir.Block) -> Batched:
+        """Writes into a block, where all that is known here is known."""
+        make = self.make.inside(block)
+        return Batched(make, self.count, dict(self.known), set(self.many))
+
     def _loop(self, loop: ir.Operation) -> bool:
         """Write a loop that has as many trips in all blocks."""
         make, many = self.make, self._many_carried(loop)
@@ -89,12 +99,12 @@ class Batched:
         types = [value.type for value in given]
         copy = make.create(loop.name, given, types, regions=2)
         for number, region in enumerate(copy.regions):
-            block = region.blocks.append(*types, arg_locs=[loop.location] * len(types))
-            inner = Batched(make.inside(block), self.count, dict(self.known), set(self.many))
+            block = new_block(region, types)
+            inner = self.inside(block)
             old = loop.regions[number].blocks[0]
             inner.known.update(zip(old.arguments, block.arguments, strict=True))
             inner.many.update([old.arguments[k] for k in many])
-            *ops, last = [view.operation for view in old.operations]
+            *ops, last = ops_of(old)
             if not all([inner.write(op) for op in ops]):
                 return False
             after = [
@@ -121,9 +131,9 @@ class Batched:
     def _differing(self, block: ir.Block, many: set[int]) -> set[Value]:
         """The values that are not the same in all blocks, of these arguments of a region."""
         found = self.many | {block.arguments[k] for k in many}
-        for view in block.operations:
-            if any(value in found for value in read_by(view.operation)):
-                found.update(view.operation.results)
+        for op in ops_of(block):
+            if any(value in found for value in read_by(op)):
+                found.update(op.results)
         return found
 
     def _branches(self, op: ir.Operation) -> bool:
@@ -136,15 +146,14 @@ class Batched:
         if any(name == WHILE and trip_count(inner) is None for inner, name, _ in walk(op)):
             return False
         for region in op.regions:
-            *ops, last = [view.operation for view in region.blocks[0].operations]
+            *ops, last = ops_of(region.blocks[0])
             if not all([self.write(each) for each in ops]):
                 return False
             given.append([self.all(value) for value in last.operands])
         make, number = self.make, self.one(index)
         is_one = [number]
         if op.name != "stablehlo.if":
-            places = [make.constant_like(k, number) for k in range(len(given) - 1)]
-            is_one = [make.compare("EQ", number, place) for place in places]
+            is_one = [make.compare("EQ", number, k) for k in range(len(given) - 1)]
         *others, found = given
         for is_it, values in reversed(list(zip(is_one, others, strict=True))):
             found = [
@@ -156,29 +165,24 @@ class Batched:
 
     def _branches_alike(self, op: ir.Operation) -> bool:
         """Write a case or an if of which all blocks take the same branch."""
-        types = [
-            self.make.tensor_type((self.count, *self.make.shape_of(result)), element)
-            for result in op.results
-            for element in [self.make.element_of(result)]
-        ]
-        copy = self.make.create(op.name, [self.one(op.operands[0])], types, regions=len(op.regions))
+        make = self.make
+        types = [make.tensor_type(self.wide(v), make.element_of(v)) for v in op.results]
+        copy = make.create(op.name, [self.one(op.operands[0])], types, regions=len(op.regions))
         for region, old in zip(copy.regions, op.regions, strict=True):
-            make = self.make.inside(region.blocks.append())
-            inner = Batched(make, self.count, dict(self.known), set(self.many))
-            *ops, last = [view.operation for view in old.blocks[0].operations]
+            inner = self.inside(new_block(region))
+            *ops, last = ops_of(old.blocks[0])
             if not all([inner.write(each) for each in ops]):
                 return False
-            make.create(last.name, [inner.all(value) for value in last.operands], [])
+            inner.make.create(last.name, [inner.all(value) for value in last.operands], [])
         self.say(op.results, copy.results)
         return True
 
     def _written(self, op: ir.Operation) -> Sequence[Value] | None:
-        shapes = [self.make.shape_of(result) for result in op.results]
         if is_scalar_work(op) or op.name == "stablehlo.optimization_barrier":
-            given = [self.all(v, None if len(shapes) > 1 else shapes[0]) for v in op.operands]
-            return list(_wider(self, op, given).results)
+            shape = None if len(op.results) > 1 else self.make.shape_of(op.results[0])
+            return list(_wider(self, op, [self.all(v, shape) for v in op.operands]).results)
         rule = _RULES.get(op.name)
-        return None if rule is None else rule(self, op, shapes[0])
+        return None if rule is None else rule(self, op)
 
 
 def copied(
@@ -203,47 +207,47 @@ def copied(
     return new
 
 
-def _spread(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+def _spread(to: Batched, op: ir.Operation) -> list[Value]:
     dims = [0, *(d + 1 for d in spread_dims(op))]
-    return [to.make.broadcast(to.all(op.operands[0]), (to.count, *shape), dims)]
+    return [to.make.broadcast(to.all(op.operands[0]), to.wide(op.results[0]), dims)]
 
 
-def _reshape(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
-    return [to.make.reshape(to.all(op.operands[0]), (to.count, *shape))]
+def _reshape(to: Batched, op: ir.Operation) -> list[Value]:
+    return [to.make.reshape(to.all(op.operands[0]), to.wide(op.results[0]))]
 
 
-def _transpose(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+def _transpose(to: Batched, op: ir.Operation) -> list[Value]:
     order = [0, *(d + 1 for d in integers(op.attributes["permutation"]))]
     return [to.make.transpose(to.all(op.operands[0]), order)]
 
 
-def _slice(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+def _slice(to: Batched, op: ir.Operation) -> list[Value]:
     starts, limits, strides = slice_numbers(op)
     value = to.all(op.operands[0])
     return [to.make.slice(value, [0, *starts], [to.count, *limits], [1, *strides])]
 
 
-def _dynamic_slice(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
+def _dynamic_slice(to: Batched, op: ir.Operation) -> list[Value] | None:
     """A slice of all blocks at once, or a gather where each has a place of its own."""
-    value, *starts = op.operands
+    (value, *starts), wide = op.operands, to.wide(op.results[0])
     if not starts:
         return None
     if not any(start in to.many for start in starts):
         first = to.one(starts[0])
         places = [to.make.constant_like(0, first), *map(to.one, starts)]
-        return [to.make.dynamic_slice(to.all(value), places, (to.count, *shape))]
+        return [to.make.dynamic_slice(to.all(value), places, wide)]
     rows = [to.make.reshape(to.all(start), (to.count, 1)) for start in starts]
-    dims = list(range(1, len(shape) + 1))
+    dims = list(range(1, len(wide)))
     numbers = stablehlo.GatherDimensionNumbers.get(dims, [], [0], [0], dims, 1)
-    index, sizes = to.make.joined(rows, 1), [1, *shape]
-    return [to.make.gather(to.all(value), index, sizes, numbers, (to.count, *shape))]
+    index, sizes = to.make.joined(rows, 1), [1, *wide[1:]]
+    return [to.make.gather(to.all(value), index, sizes, numbers, wide)]
 
 
-def _concatenate(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+def _concatenate(to: Batched, op: ir.Operation) -> list[Value]:
     return [to.make.joined([*map(to.all, op.operands)], integer(op.attributes["dimension"]) + 1)]
 
 
-def _pad(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
+def _pad(to: Batched, op: ir.Operation) -> list[Value] | None:
     value, fill = op.operands
     if fill in to.many:
         return None
@@ -251,7 +255,7 @@ def _pad(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
     return [to.make.pad(to.all(value), to.one(fill), [0, *lows], [0, *highs], [0, *between])]
 
 
-def _along(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
+def _along(to: Batched, op: ir.Operation) -> list[Value] | None:
     """A reverse or a reduce."""
     dims = integers_attr([d + 1 for d in integers(op.attributes["dimensions"])])
     return _started(to, op, {"dimensions": dims})
@@ -266,9 +270,9 @@ def _started(to: Batched, op: ir.Operation, said: _Said) -> list[Value] | None:
     return list(_wider(to, op, given, said).results)
 
 
-def _dot(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+def _dot(to: Batched, op: ir.Operation) -> list[Value]:
     """Blocks are a batching dimension; where one operand alone has them, a free one."""
-    sides = dot_sides(op)
+    sides, shape = dot_sides(op), to.make.shape_of(op.results[0])
     many = [operand in to.many for operand in op.operands]
     free = len(to.make.shape_of(op.operands[0])) - len(sides[0][0]) - len(sides[0][1])
     place = 0 if all(many) else len(sides[0][0]) + (0 if many[0] else free)
@@ -287,13 +291,12 @@ def _dot(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
     return [to.make.transpose(made.results[0], [place, *others])]
 
 
-def _as_it_stands(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
-    """What takes any number of first dimensions, and each element of these by itself."""
-    return _widened(to, op, {})
+def _widened(to: Batched, op: ir.Operation, said: _Said | None = None) -> list[Value]:
+    """The op on all operands, with one more dimension, ahead of the others.
 
-
-def _widened(to: Batched, op: ir.Operation, said: _Said) -> list[Value]:
-    """The op on all operands, with one more dimension, ahead of the others."""
+    Without `said` it is one that takes any number of first dimensions, each element of these by
+    itself.
+    """
     return list(_wider(to, op, [*map(to.all, op.operands)], said).results)
 
 
@@ -301,15 +304,14 @@ def _wider(
     to: Batched, op: ir.Operation, given: Sequence[Value], said: _Said | None = None
 ) -> ir.Operation:
     """The op on other operands, whose results have one more dimension, ahead of the others."""
-    shapes = [(to.count, *to.make.shape_of(result)) for result in op.results]
-    return copied(to.make, op, given, shapes, said)
+    return copied(to.make, op, given, [*map(to.wide, op.results)], said)
 
 
-def _sorted(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+def _sorted(to: Batched, op: ir.Operation) -> list[Value]:
     return _widened(to, op, {"dimension": index_attr(integer(op.attributes["dimension"]) + 1)})
 
 
-def _updated(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
+def _updated(to: Batched, op: ir.Operation) -> list[Value] | None:
     value, new, *starts = op.operands
     if not starts:
         return None
@@ -326,8 +328,7 @@ def _updated_apart(to: Batched, value: Value, new: Value, starts: Sequence[Value
         place = to.all(start)
         if element_kind(make.element_of(place))[1] < 32:  # it may not hold the last place
             place = make.convert(place, "i32")
-        bounds = make.constant_like(0, place), make.constant_like(size - count, place)
-        place = make.binary("minimum", make.binary("maximum", place, bounds[0]), bounds[1])
+        place = make.binary("minimum", make.binary("maximum", place, 0), size - count)
         rows.append(make.reshape(place, (to.count, 1)))
     dims = list(range(1, len(starts) + 1))
     numbers = stablehlo.ScatterDimensionNumbers.get(dims, [], [0], [0], dims, 1)
@@ -339,22 +340,22 @@ def _updated_apart(to: Batched, value: Value, new: Value, starts: Sequence[Value
         {"scatter_dimension_numbers": numbers},
         regions=1,
     )
-    block = op.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location] * 2)
-    make.inside(block).create("stablehlo.return", [block.arguments[1]], [])
+    block = new_block(op.regions[0], [scalar, scalar])
+    make.inside(block).end([block.arguments[1]])
     return list(op.results)
 
 
-def _windows(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
+def _windows(to: Batched, op: ir.Operation) -> list[Value] | None:
     said: dict[str, ir.Attribute] = {}
     for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations"):
         if name in op.attributes:
             said[name] = integers_attr([1, *integers(op.attributes[name])])
     if "padding" in op.attributes:
-        said["padding"] = matrix_attr([(0, 0), *read_padding(op, len(shape))])
+        said["padding"] = matrix_attr([(0, 0), *read_padding(op, len(to.wide(op.results[0])) - 1)])
     return _started(to, op, said)
 
 
-def _gathered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+def _gathered(to: Batched, op: ir.Operation) -> list[Value]:
     """Blocks walk together with those of the operand, or are more places in the only one."""
     numbers, (operand, indices) = IndexNumbers.of(op), op.operands
     sizes = integers(op.attributes["slice_sizes"])
@@ -366,31 +367,31 @@ def _gathered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
     return list(copy.results)
 
 
-def _scattered(to: Batched, op: ir.Operation, shape: Shape) -> list[Value]:
+def _scattered(to: Batched, op: ir.Operation) -> list[Value]:
     copy = _wider(to, op, [*map(to.all, op.operands)])
     IndexNumbers.of(op).widened(True).write(copy)
     return list(copy.results)
 
 
-def _called(to: Batched, op: ir.Operation, shape: Shape) -> list[Value] | None:
+def _called(to: Batched, op: ir.Operation) -> list[Value] | None:
     said = widened_call(op)
     return None if said is None else _widened(to, op, said)
 
 
 _Said = Mapping[str, ir.Attribute]
-_Rule = Callable[[Batched, ir.Operation, Shape], "Sequence[Value] | None"]
+_Rule = Callable[[Batched, ir.Operation], "Sequence[Value] | None"]
 
 _RULES: Final[dict[str, _Rule]] = {
-    "chlo.top_k": _as_it_stands,
-    "stablehlo.bitcast_convert": _as_it_stands,
+    "chlo.top_k": _widened,
+    "stablehlo.bitcast_convert": _widened,
     "stablehlo.broadcast_in_dim": _spread,
-    "stablehlo.cholesky": _as_it_stands,
+    "stablehlo.cholesky": _widened,
     "stablehlo.concatenate": _concatenate,
     "stablehlo.custom_call": _called,
     "stablehlo.dot_general": _dot,
     "stablehlo.dynamic_slice": _dynamic_slice,
     "stablehlo.dynamic_update_slice": _updated,
-    "stablehlo.fft": _as_it_stands,
+    "stablehlo.fft": _widened,
     "stablehlo.gather": _gathered,
     "stablehlo.pad": _pad,
     "stablehlo.reduce": _along,
@@ -401,5 +402,5 @@ _RULES: Final[dict[str, _Rule]] = {
     "stablehlo.slice": _slice,
     "stablehlo.sort": _sorted,
     "stablehlo.transpose": _transpose,
-    "stablehlo.triangular_solve": _as_it_stands,
+    "stablehlo.triangular_solve": _widened,
 }

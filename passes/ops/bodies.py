@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import functions
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.dialect.modules import read_module
 from dtensor.dialect.names import MODULE
 from dtensor.passes.expansion.context import LocalOp
@@ -36,8 +36,7 @@ def inline_body(op: LocalOp, body: bytes, count: Callable[[ir.Operation], bool])
         argument.replace_all_uses_with(value)
     values: list[Value] = []
     counted = False
-    for view in list(block.operations):
-        inner = view.operation
+    for inner in ops_of(block):
         if inner.name in RETURNS:
             values = list(inner.operands)
         else:

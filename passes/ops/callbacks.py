@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.callbacks import has_effects, is_callback
 from dtensor.dialect.mlir import Value, ir, terminator
-from dtensor.passes.builder import Trail
+from dtensor.passes.builder import filling, new_block
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 
 
@@ -38,8 +38,7 @@ def expand_once(op: LocalOp) -> Sequence[Value]:
     branch = ctx.create("stablehlo.if", [ctx.is_shard(axes, 0)], types, regions=2)
     made: tuple[list[Value], list[Value]] = list(call.results), nothing
     for region, values in zip(branch.regions, made, strict=True):
-        inside = Trail(ir.InsertionPoint(region.blocks.append()), branch.location)
-        inside.create("stablehlo.return", values, [])
+        filling(new_block(region)).end(values)
     call.move_before(terminator(branch.regions[0].blocks[0]))
     return [_from_first(ctx, value, axes) for value in branch.results]
 

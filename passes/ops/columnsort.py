@@ -15,14 +15,15 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.dialect.names import PLACES, SIZE
 from dtensor.passes.cost.model import all_to_all_bytes, permute_bytes
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, shape_of, true_size
-from dtensor.passes.ops.comparators import compare_by, compare_codes, sorted_by
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.comparators import compare_by, compare_numbers, sorted_by
+from dtensor.passes.ops.elements import EXACT, element_kind
 from dtensor.passes.ops.exchanges import dealt, exchanged, from_beside
 from dtensor.passes.ops.keys import Codes, orders
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
@@ -81,7 +82,7 @@ def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
         elements = [codes.element]
     elif tie >= 0:
         elements[tie : tie + 1] = [_place_element(size)]
-    rows = math.prod(placed.operands[0].local_shape(op.operand_shapes[0])) // local
+    rows = math.prod(placed.shard(0)) // local
     wire = 0.0
     for element in elements:
         held = rows * (local + more) * element_bytes(element)
@@ -124,9 +125,9 @@ def _tie(sort: ir.Operation, elements: Sequence[str], has_more: bool) -> int:
     """
     if PLACES in sort.attributes:
         return integer(sort.attributes[PLACES])
-    body = [view.operation.name for view in sort.regions[0].blocks[0].operations]
+    body = [op.name for op in ops_of(sort.regions[0].blocks[0])]
     is_plain = body == ["stablehlo.compare", "stablehlo.return"]
-    is_one = len(elements) == 1 and element_kind(elements[0])[0] in ("bool", "signed", "unsigned")
+    is_one = len(elements) == 1 and element_kind(elements[0])[0] in EXACT
     is_free = is_plain and is_one and not has_more and SIZE not in sort.attributes
     return -1 if is_free else len(elements)
 
@@ -152,9 +153,7 @@ class _Columns:
 
     def __init__(self, op: LocalOp) -> None:
         self.op, self.ctx, self.layout = op, op.ctx, op.operand_layouts[0]
-        rank = self.layout.rank
-        given = op.operation.attributes
-        self.dim = integer(given[_DIMENSION]) % rank if _DIMENSION in given else rank - 1
+        given, self.dim = op.operation.attributes, sorted_dimension(placed_of(op).op)
         self.word = self.layout.dims[self.dim]
         self.size = op.operand_shapes[0][self.dim]
         self.local = self.size // self.word.split
@@ -190,7 +189,7 @@ class _Columns:
         code = codes.of(self.ctx, value, place)
         if self.true == self.size:
             return code
-        is_here = self.ctx.compare("LT", place, self.ctx.constant_like(self.true, place))
+        is_here = self.ctx.compare("LT", place, self.true)
         return self.ctx.select(is_here, code, self.ctx.identity(Reduction.MIN, code.type))
 
     def _longer(self, values: Sequence[Value]) -> list[Value]:
@@ -200,9 +199,7 @@ class _Columns:
         ctx, found = self.ctx, []
         for k, value in enumerate(values):
             shape, element = ctx.read_type(value.type)
-            type_ = ctx.tensor_type(
-                (*shape[: self.dim], self.more, *shape[self.dim + 1 :]), element
-            )
+            type_ = ctx.tensor_type(with_sizes(shape, self.dim, self.more), element)
             behind = ctx.constant(self.size, type_) if k == self.tie else ctx.zeros(type_)
             behind = ctx.identity(Reduction.MIN, type_) if self.codes is not None else behind
             found.append(ctx.joined([value, behind], self.dim))
@@ -213,7 +210,7 @@ class _Columns:
         ctx, d, p = self.ctx, self.dim, self.word.split
         long, most = self.local + self.more, self.more * (p - 1)
         shard = ctx.axis_index(self.word.axes)
-        start = ctx.binary("subtract", ctx.constant_like(most, shard), ctx.times(shard, self.more))
+        start = ctx.binary("subtract", most, ctx.times(shard, self.more))
         found = []
         for value in values:
             last = ctx.cut(value, d, long - most, most)
@@ -256,7 +253,7 @@ class _Columns:
 
         def compare(body: ir.Block) -> None:
             if self.codes is not None:
-                compare_codes(body)
+                compare_numbers(body)
             else:
                 compare_by(given, body, self.tie, self.end)
 

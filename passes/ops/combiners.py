@@ -13,9 +13,9 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.ops.attributes import CONSTANT, direction_of, element_of, splat_number
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INEXACT, element_kind
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.program import RETURNS
 
@@ -31,7 +31,7 @@ def combiners(region: ir.Region) -> tuple[Reduction, ...] | None:
     """
     block = region.blocks[0]
     count = len(block.arguments) // 2
-    operations = [view.operation for view in block.operations]
+    operations = ops_of(block)
     if len(operations) != count + 1:
         return None
     numbers: dict[Value, int] = {argument: i for i, argument in enumerate(block.arguments)}
@@ -94,8 +94,7 @@ def _number(value: Value) -> int | None:
 def _evaluated(block: ir.Block, numbers: Sequence[int]) -> list[int] | None:
     """What the body gives; None where it reads values from outside, or has regions."""
     known: dict[Value, int] = dict(zip(block.arguments, numbers, strict=True))
-    for place, view in enumerate(block.operations):
-        op = view.operation
+    for place, op in enumerate(ops_of(block)):
         if len(op.regions) or any(value not in known for value in op.operands):
             return None
         values = [known[value] for value in op.operands]
@@ -142,6 +141,6 @@ def _in_field(name: str, kind: str, values: Sequence[int]) -> int | None:
             return a * b
         case "negate", [a]:
             return -a
-        case "divide", [a, b] if kind in ("float", "complex", "other") and b:
+        case "divide", [a, b] if kind in (*INEXACT, "other") and b:
             return a * pow(b, -1, _PRIME)
     return None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dtensor.dialect.mlir import Value, ir, terminator
-from dtensor.passes.builder import Builder, Trail
+from dtensor.dialect.mlir import Value, ir, ops_of, terminator
+from dtensor.passes.builder import Builder, filling, new_block
 from dtensor.passes.program import copy_to
 
 
 def applied(body: ir.Block, arguments: Sequence[Value], point: ir.InsertionPoint) -> list[Value]:
     """What a body of scalars gives of other arguments; its operations are copied to `point`."""
     known: dict[Value, Value] = dict(zip(body.arguments, arguments, strict=True))
-    *operations, end = [view.operation for view in body.operations]
+    *operations, end = ops_of(body)
     for operation in operations:
         copy_to(point, operation, known)
     return [known.get(value, value) for value in end.operands]
@@ -33,7 +33,7 @@ def sorted_by(
     types = [value.type for value in values]
     made = make.create("stablehlo.sort", values, types, attributes, regions=1)
     scalars = [make.tensor_type((), make.element_of(value)) for value in values for _ in (0, 1)]
-    compare(made.regions[0].blocks.append(*scalars, arg_locs=[made.location] * len(scalars)))
+    compare(new_block(made.regions[0], scalars))
     return list(made.results)
 
 
@@ -48,33 +48,29 @@ def compare_by(given: ir.Block, body: ir.Block, tie: int, end: int | None = None
             element does.
     """
     pairs = list(body.arguments)
-    trail = Trail(ir.InsertionPoint(body), body.owner.location)
+    make = filling(body)
     known = [
-        trail.convert(value, trail.element_of(wanted))
+        make.convert(value, make.element_of(wanted))
         for value, wanted in zip(pairs, given.arguments, strict=False)
     ]
     (less,) = applied(given, known, ir.InsertionPoint(body))
     if tie >= 0:
         turned = [value for k in range(0, len(known), 2) for value in (known[k + 1], known[k])]
         (more,) = applied(given, turned, ir.InsertionPoint(body))
-        trail = Trail(ir.InsertionPoint(body), body.owner.location)
-        earlier = trail.compare("LT", pairs[2 * tie], pairs[2 * tie + 1])
-        not_more = trail.value("stablehlo.not", [more], more.type)
-        less = trail.binary("or", less, trail.binary("and", not_more, earlier))
+        earlier = make.compare("LT", pairs[2 * tie], pairs[2 * tie + 1])
+        not_more = make.unary("not", more)
+        less = make.binary("or", less, make.binary("and", not_more, earlier))
     if end is not None:
-        trail = Trail(ir.InsertionPoint(body), body.owner.location)
         first, second = pairs[2 * tie : 2 * tie + 2]
-        limit = trail.constant_like(end, first)
-        is_behind = trail.compare("GE", second, limit)
-        less = trail.binary("or", is_behind, less)
-        less = trail.binary("and", trail.compare("LT", first, limit), less)
-    trail.create("stablehlo.return", [less], [])
+        less = make.binary("or", make.compare("GE", second, end), less)
+        less = make.binary("and", make.compare("LT", first, end), less)
+    make.end([less])
 
 
-def compare_codes(body: ir.Block) -> None:
-    """Fill `body`, which takes a pair of unsigned integers: the smaller stands first."""
-    trail = Trail(ir.InsertionPoint(body), body.owner.location)
-    trail.create("stablehlo.return", [trail.compare("LT", *body.arguments)], [])
+def compare_numbers(body: ir.Block) -> None:
+    """Fill `body`, which takes pairs of scalars: the smaller of the first pair stands first."""
+    make = filling(body)
+    make.end([make.compare("LT", body.arguments[0], body.arguments[1])])
 
 
 def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> list[Value]:
@@ -85,8 +81,7 @@ def on_tensors(make: Builder, body: ir.Block, arguments: Sequence[Value]) -> lis
     """
     shape = make.shape_of(arguments[0])
     known: dict[Value, Value] = dict(zip(body.arguments, arguments, strict=True))
-    for view in body.operations:
-        op = view.operation
+    for op in ops_of(body):
         if op.name == "stablehlo.return":
             break
         element = make.element_of(op.results[0])

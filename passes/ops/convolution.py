@@ -249,7 +249,7 @@ CONVOLUTION = OpDef(
         padding.reducing,
         lengthen_convolution,
         convolution_ties,
-        longer_windows.window_alike(convolution_ties),
+        padding.little_apart(convolution_ties),
     ),
     known=_known,
 )

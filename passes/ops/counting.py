@@ -18,7 +18,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import clamped
-from dtensor.passes.ops.keys import bits_of, keys_of, turned
+from dtensor.passes.ops.keys import bits_of, inverted, keys_of
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
@@ -76,7 +76,7 @@ class Counting:
         ctx, layout = self.ctx, self.op.operand_layouts[0]
         shape = ctx.shape_of(self.keys)
         index = ctx.global_index(layout, self.dim, self.size, index_element(self.size))
-        largest = turned(ctx, ctx.zeros(self.keys.type))
+        largest = inverted(ctx, ctx.zeros(self.keys.type))
         return ctx.kept_before(self.keys, len(shape) - 1, index, true, largest)
 
     def elements(self) -> Value:
@@ -91,7 +91,7 @@ class Counting:
         place, _ = self._lowest(
             index_element(self.local), number, lambda edges: self._counted("EQ", key, edges)
         )
-        is_there = ctx.compare("GE", number, ctx.zeros(number.type))
+        is_there = ctx.compare("GE", number, 0)
         is_there = ctx.binary("and", is_there, ctx.compare("LT", number, equal))
         nothing = ctx.zeros(ctx.tensor_type(self.wanted, ctx.element_of(self.keys)))
         bits = self._all(ctx.select(is_there, self._bits_at(place), nothing))
@@ -113,7 +113,7 @@ class Counting:
             return key, below
         # The key one place on is the same one, or the next that there is.
         through = self._total(self._counted("LE", key))
-        behind = ctx.binary("add", ranks, ctx.constant_like(1, ranks))
+        behind = ctx.binary("add", ranks, 1)
         is_same = ctx.compare("LT", behind, through)
         keys = ctx.joined([key, ctx.select(is_same, key, self._next(key))], 0)
         belows = ctx.joined([below, ctx.select(is_same, below, through)], 0)
@@ -156,7 +156,7 @@ class Counting:
             counts = count(ctx.binary("or", above, ctx.broadcast(steps, shape, [0])))
             is_passed = ctx.compare("LE", counts, ctx.broadcast(ranks, shape, inner))
             digit = ctx.reduced(ctx.convert(is_passed, element), 0, Reduction.SUM)
-            passed = ctx.select(is_passed, counts, ctx.zeros(counts.type))
+            passed = ctx.select(is_passed, counts, 0)
             below = ctx.binary("maximum", below, ctx.reduced(passed, 0, Reduction.MAX))
             key = ctx.binary("or", key, ctx.times(digit, 1 << shift))
         return key, below
@@ -195,9 +195,7 @@ class Counting:
             "EQ", ctx.iota(shape, len(shape) - 1, ctx.element_of(place)), self._each(place, shape)
         )
         bits = self._own(bits_of(ctx, self.given), shape)
-        return ctx.reduced(
-            ctx.select(is_it, bits, ctx.zeros(bits.type)), len(shape) - 1, Reduction.SUM
-        )
+        return ctx.reduced(ctx.select(is_it, bits, 0), len(shape) - 1, Reduction.SUM)
 
     def _all(self, value: Value, reduction: Reduction = Reduction.SUM) -> Value:
         """The sum over the shards, or another reduction."""
@@ -217,7 +215,7 @@ class Counting:
         rows = ctx.relayout(ctx.reshape(words, (1, shape[1])), before, after, shape)
         shard = ctx.broadcast(ctx.axis_index(self.word.axes), shape)
         is_before = ctx.compare("LT", ctx.iota(shape, 0, "i32"), shard)
-        total = ctx.reduced(ctx.select(is_before, rows, ctx.zeros(rows.type)), 0, Reduction.SUM)
+        total = ctx.reduced(ctx.select(is_before, rows, 0), 0, Reduction.SUM)
         return self._unpacked(total, ctx.shape_of(counts))
 
     def _packed(self, counts: Value) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from dtensor.dialect.attributes import entries_of
 from dtensor.dialect.callbacks import has_effects, target_of
 from dtensor.dialect.mlir import Value, forget, ir, is_read
 from dtensor.dialect.names import DEFINED
@@ -12,6 +13,7 @@ from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.functions import tensor_shape
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import factorised
+from dtensor.passes.ops.attributes import backend_config, integer
 from dtensor.passes.ops.bodies import inline_body
 from dtensor.passes.ops.callbacks import calls_once, expand_once
 from dtensor.passes.ops.definition import Definition, definition_of
@@ -87,12 +89,10 @@ def _batch_dims(op: OpInfo, target: str) -> int | None:
 
 def _split_right_sides(op: OpInfo, builder: RuleBuilder) -> None:
     """`a x = b` solves each column of b by itself, `x a = b` each row; JAX's rule does not say."""
-    if not op.has("mhlo.backend_config"):
-        return
-    config = ir.DictAttr(op.attribute("mhlo.backend_config"))
+    config = backend_config(op.operation)
     if "side" not in config:
         return
-    side = ir.IntegerAttr(config["side"]).value
+    side = integer(config["side"])
     dim = len(op.operand_shapes[1]) - (1 if side == ord("L") else 2)
     builder.share((1, dim), (~0, dim))
 
@@ -110,10 +110,8 @@ def widened_call(op: ir.Operation) -> dict[str, ir.Attribute] | None:
     if batch is None and target not in _TOGETHER:
         batch = _batch_dims(info, target)
         if batch is not None:
-            old = ir.DictAttr(op.attributes[_SAID])
-            entries = {old[i].name: old[i].attr for i in range(len(old))}
-            entries[_BATCH] = ir.StringAttr.get(str(batch + 1))
-            said[_SAID] = ir.DictAttr.get(entries)
+            more = {_BATCH: ir.StringAttr.get(str(batch + 1))}
+            said[_SAID] = ir.DictAttr.get(entries_of(op.attributes[_SAID]) | more)
     if batch is None or any(len(shape) < batch for shape in info.result_shapes):
         return None
     for name in ("operand_layouts", "result_layouts"):

@@ -154,7 +154,7 @@ def _owned_elements(op: LocalOp, dim: int, cut: Cut) -> Value:
     """The elements that a slice takes along a dimension: those of the shard, and -0."""
     ctx, layout = op.ctx, op.operand_layouts[0]
     index = ctx.times(ctx.iota((cut.after,), 0, index_element(cut.before)), cut.step)
-    index = ctx.binary("add", index, ctx.constant_like(-cut.low, index))
+    index = ctx.binary("add", index, -cut.low)
     local_index, mine = ctx.localise_index(index, layout, dim, cut.before)
     local_index = clamped(ctx, local_index, cut.before // layout.dims[dim].split)
     value = take(ctx, op.operands[0], local_index, dim)
@@ -219,7 +219,7 @@ def _mirrors(placed: Placed) -> bool:
 
 def mirror_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """Every shard, once for each split dimension that is reversed."""
-    shard = placed.operands[0].local_shape(placed.op.operand_shapes[0])
+    shard = placed.shard(0)
     size = math.prod(shard) * element_bytes(placed.op.operand_elements[0])
     dims = placed.operands[0].dims
     return tuple([Traffic(dims[d].axes, size, 1) for d in _reversed(placed)])
@@ -260,7 +260,7 @@ CONCATENATE = OpDef(
     concatenate_rule,
     (
         Algorithm("exchange", joins.expand_join, joins.joins_in_rounds, joins.join_bytes),
-        Algorithm("local", applies=joins.joins_locally),
+        Algorithm("local", applies=lambda placed: not joins.joins_in_rounds(placed)),
     ),
     fuses=True,
     moves_only=True,

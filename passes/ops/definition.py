@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from dtensor.dialect.attributes import entries_of
 from dtensor.dialect.callbacks import target_of
 from dtensor.dialect.diagnostics import did_you_mean, error
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import DEFINED
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -135,7 +137,7 @@ class Definition:
         if self.reduce:
             entries["reduce"] = ir.DictAttr.get({f: text(kind) for f, kind in self.reduce})
         if self.linear:
-            groups = [ir.DenseI64ArrayAttr.get(list(group)) for group in self.linear]
+            groups = [integers_attr(group) for group in self.linear]
             entries["linear"] = ir.ArrayAttr.get(groups)
         if self.flops:
             entries["flops"] = text(self.flops)
@@ -247,14 +249,14 @@ def definition_of(op: OpInfo) -> Definition | None:
     found = op.operation.attributes[DEFINED]
     name = target_of(op.operation)
     try:
-        return _read(name, _entries(found))
+        return _read(name, entries_of(found))
     except (CompileError, ValueError, KeyError, TypeError) as wrong:
         text = str(wrong) if isinstance(wrong, CompileError) else f"{found} is no definition"
         error(op.operation, f"{DEFINED}: {text}")
 
 
 def _read(name: str, entries: Mapping[str, ir.Attribute]) -> Definition:
-    reduce = _entries(entries["reduce"]) if "reduce" in entries else {}
+    reduce = entries_of(entries["reduce"]) if "reduce" in entries else {}
     return Definition(
         name,
         ir.StringAttr(entries["signature"]).value,
@@ -263,11 +265,6 @@ def _read(name: str, entries: Mapping[str, ir.Attribute]) -> Definition:
         _groups(entries.get("linear")),
         ir.StringAttr(entries["flops"]).value if "flops" in entries else "",
     )
-
-
-def _entries(attribute: ir.Attribute) -> dict[str, ir.Attribute]:
-    entries = ir.DictAttr(attribute)
-    return {entries[i].name: entries[i].attr for i in range(len(entries))}
 
 
 def _texts(attribute: ir.Attribute | None) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir, made_by
-from dtensor.passes.expansion.context import LocalOp, Shape
+from dtensor.dialect.mlir import Value
+from dtensor.passes.creation import Shape
+from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element, signed_index
 from dtensor.passes.ops import padding
-from dtensor.passes.ops.attributes import CONSTANT, constant_attribute
+from dtensor.passes.ops.attributes import splat_number
 from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.loops import take
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, local
@@ -87,9 +88,8 @@ def expand_dynamic_slice(op: LocalOp) -> None:
 
 def _is_within(start: Value, last: int) -> bool:
     """Whether a start is a constant from 0 to `last`."""
-    maker = made_by(CONSTANT, start)
-    value = None if maker is None else constant_attribute(maker)
-    return value is not None and 0 <= ir.IntegerAttr(value.get_splat_value()).value <= last
+    number = splat_number(start)
+    return number is not None and 0 <= number <= last
 
 
 def expand_update(op: LocalOp) -> Sequence[Value] | None:

@@ -17,6 +17,11 @@ _FLOATS = {
 }
 
 
+INTEGERS = ("signed", "unsigned")
+EXACT = ("bool", *INTEGERS)
+INEXACT = ("float", "complex")  # these round
+
+
 @cache
 def element_kind(element: str) -> tuple[str, int]:
     """Kind and bits of an element type.
@@ -60,7 +65,7 @@ def holds_floats(narrow: str, wide: str) -> bool:
 def reaches_integers(element: str, integer: str) -> bool:
     """Whether every integer of a type is within the range of a float type, if rounded."""
     kind, bits = element_kind(integer)
-    if element not in _FLOATS or kind not in ("bool", "signed", "unsigned"):
+    if element not in _FLOATS or kind not in EXACT:
         return False
     largest = (1 << (_FLOATS[element][0] - 1)) - 1  # its exponent
     return bits - (kind == "signed") <= largest
@@ -73,10 +78,9 @@ def keeps_sums(before: str, after: str) -> bool:
     Integers: only to no more bits, where both ways are exact modulo 2^bits. Never between the two.
     """
     (kind, bits), (new_kind, new_bits) = element_kind(before), element_kind(after)
-    integers = ("signed", "unsigned")
-    if kind in integers and new_kind in integers:
+    if kind in INTEGERS and new_kind in INTEGERS:
         return new_bits <= bits
-    if kind in ("float", "complex") and new_kind in ("float", "complex"):
+    if kind in INEXACT and new_kind in INEXACT:
         return holds_floats(real_element(before), real_element(after))
     return False
 
@@ -98,10 +102,8 @@ def keeps_order(before: str, after: str) -> bool:
     if kind == "float":
         return new_kind == "float" and holds_floats(before, after)
     if kind == "bool":
-        return new_kind in ("bool", "signed", "unsigned", "float") and new_bits > (
-            1 if new_kind == "signed" else 0
-        )
-    if kind == new_kind and kind in ("signed", "unsigned"):
+        return new_kind in (*EXACT, "float") and new_bits > (new_kind == "signed")
+    if kind == new_kind and kind in INTEGERS:
         return new_bits >= bits
     return kind == "unsigned" and new_kind == "signed" and new_bits > bits
 
@@ -112,6 +114,5 @@ def keeps_bits(before: str, after: str) -> bool:
     Truncation drops bits, widening copies zeros or the sign bit. `i1` is "not zero", which mixes
     the bits (though `or` would pass).
     """
-    kinds = ("bool", "signed", "unsigned")
     source, target = element_kind(before)[0], element_kind(after)[0]
-    return before == after or (source in kinds and target in kinds and target != "bool")
+    return before == after or (source in EXACT and target in EXACT and target != "bool")

@@ -14,6 +14,7 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import Accuracy, cancelling, rounded, series, summed
 from dtensor.passes.ops.elements import (
+    INEXACT,
     element_kind,
     keeps_bits,
     keeps_order,
@@ -76,7 +77,7 @@ SWAPS: Mapping[str, Mapping[str, str]] = {
 
 # Lines of the tables above that hold for these kinds of elements alone.
 ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("sum", "divide"): ("float", "complex"),
+    ("sum", "divide"): INEXACT,
     ("prod", "power"): ("unsigned",),
     ("max", "negate"): ("float",),
     ("min", "negate"): ("float",),

@@ -99,13 +99,6 @@ def end_of(true: int | None, size: int, shards: int) -> tuple[int, int]:
     return last, (size if true is None else true) - last * (size // shards)
 
 
-def on_shard(
-    ctx: ExpansionContext, axes: Sequence[AxisRef], shard: int, here: Value, elsewhere: Value
-) -> Value:
-    """One value on one shard, another on all others."""
-    return ctx.select(ctx.is_shard(axes, shard), here, elsewhere)
-
-
 class _Maker:
     """Makes what stands around one shard.
 
@@ -164,7 +157,7 @@ class _Maker:
 
     def on(self, shard: int, here: Value, elsewhere: Value) -> Value:
         """One value on one shard, another on all others."""
-        return on_shard(self._ctx, self._axes, shard, here, elsewhere)
+        return self._ctx.select(self._ctx.is_shard(self._axes, shard), here, elsewhere)
 
     def _come(self) -> Value:
         """The first elements of the next shard, on the last one of the first."""

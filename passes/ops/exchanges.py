@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value
 from dtensor.dialect.names import AXES, SHARD_PERMUTE, SOURCES
+from dtensor.passes.creation import integers_attr, with_sizes
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.loops import looked_up
 from dtensor.passes.ops.rounds import Round
@@ -34,22 +35,21 @@ def exchanged(
     word, local = layout.dims[dim], ctx.shape_of(value)
     shards = word.split
     block = local[dim] // shards
-    whole = (*shape[:dim], shards, shards, block, *shape[dim + 1 :])
+    whole = with_sizes(shape, dim, shards, shards, block)
 
     def around(*middle: Dim) -> Layout:
         dims = (*layout.dims[:dim], *middle, WHOLE, *layout.dims[dim + 1 :])
         return Layout.of(dims, layout.mesh)
 
-    blocks = ctx.reshape(value, (*local[:dim], 1, shards, block, *local[dim + 1 :]))
+    blocks = ctx.regrouped(value, dim, 1, shards, block)
     return ctx.reshape(ctx.relayout(blocks, around(word, WHOLE), around(WHOLE, word), whole), local)
 
 
 def dealt(ctx: ExpansionContext, value: Value, dim: int, hands: int) -> Value:
     """Elements along a dimension put in `hands` blocks: element i stands in block `i % hands`."""
     shape = ctx.shape_of(value)
-    rank, local = len(shape), shape[dim]
-    value = ctx.reshape(value, (*shape[:dim], local // hands, hands, *shape[dim + 1 :]))
-    order = list(range(rank + 1))
+    value = ctx.regrouped(value, dim, shape[dim] // hands, hands)
+    order = list(range(len(shape) + 1))
     order[dim], order[dim + 1] = dim + 1, dim
     return ctx.reshape(ctx.transpose(value, order), shape)
 
@@ -114,7 +114,7 @@ def permuted(
     """`value` of device `sources[k]` on device k along the axes; zeros where that is -1."""
     if list(sources) == list(range(len(sources))):
         return value
-    attributes = {AXES: ctx.axes(axes), SOURCES: ir.DenseI64ArrayAttr.get(list(sources))}
+    attributes = {AXES: ctx.axes(axes), SOURCES: integers_attr(sources)}
     return ctx.value(SHARD_PERMUTE, [value], value.type, attributes)
 
 
@@ -168,7 +168,7 @@ def in_rounds(
         if -1 in each.sources:
             old = ctx.stretch(result, dim, place, count)
             gets = looked_up(ctx, shard, [int(source != -1) for source in each.sources])
-            gets = ctx.compare("NE", gets, ctx.constant_like(0, gets))
+            gets = ctx.compare("NE", gets, 0)
             piece = ctx.select(gets, piece, old)
         result = ctx.updated(result, piece, ctx.starts_along(result, dim, place))
     return result

@@ -15,12 +15,11 @@ from dtensor.dialect.mlir import Value, ir, is_read, operation_of, terminator
 from dtensor.passes.cost.model import all_reduce_bytes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import direction_of, element_of
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.keys import bits_of, keys_of
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.rule import element_bytes
 
-_INTEGERS = ("signed", "unsigned")
 _LEAST_BITS = {"bool": 1, "signed": 8, "unsigned": 8, "float": 16}  # of what has keys
 
 
@@ -36,7 +35,7 @@ def extreme(region: ir.Region) -> str | None:
     """
     block = region.blocks[0]
     elements = [element_of(value) for value in block.arguments]
-    if len(elements) != 4 or element_kind(elements[1])[0] not in _INTEGERS:
+    if len(elements) != 4 or element_kind(elements[1])[0] not in INTEGERS:
         return None
     kind, bits = element_kind(elements[0])
     if kind not in _LEAST_BITS or bits < _LEAST_BITS[kind]:
@@ -67,7 +66,7 @@ def extreme_bytes(placed: Placed, axes: Sequence[AxisRef]) -> tuple[Traffic, ...
     """A key and a place for each row; and the value where it is read."""
     op = placed.op
     devices = devices_along(axes)
-    rows = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
+    rows = math.prod(placed.shard(~0))
     keys, places = map(element_bytes, (_key(op.result_elements[0]), op.result_elements[1]))
     sizes = [keys, places, *([keys] if is_read(op.operation.results[0]) else [])]
     wire = sum(all_reduce_bytes(rows * size, devices) for size in sizes)
@@ -92,8 +91,7 @@ def joined_extremes(
     key = ctx.convert(_keys(op, value, name), _key(element))
     best = ctx.all_reduced(key, axes, name)
     is_best = ctx.compare("EQ", key, best)
-    kind, bits = element_kind(ctx.element_of(place))
-    largest = ctx.constant((1 << (bits - (kind == "signed"))) - 1, place.type)
+    largest = ctx.identity("min", place.type)
     first = ctx.all_reduced(ctx.select(is_best, place, largest), axes, "min")
     if not is_read(op.operation.results[0]):
         return [chosen[0], first]
@@ -101,7 +99,7 @@ def joined_extremes(
     is_it = ctx.binary("and", is_best, ctx.compare("EQ", place, first))
     own = bits_of(ctx, value)
     wide = ctx.convert(own, _key(element))
-    found = ctx.all_reduced(ctx.select(is_it, wide, ctx.zeros(wide.type)), axes, "max")
+    found = ctx.all_reduced(ctx.select(is_it, wide, 0), axes, "max")
     number = ctx.bitcast(ctx.convert(found, ctx.element_of(own)), element)
     return [ctx.convert(number, given), first]
 
@@ -112,4 +110,4 @@ def _keys(op: LocalOp, value: Value, name: str) -> Value:
     if name == "max" or element_kind(op.ctx.element_of(value))[0] != "float":
         return key
     is_nan = op.ctx.compare("NE", value, value)
-    return op.ctx.select(is_nan, op.ctx.zeros(key.type), key)
+    return op.ctx.select(is_nan, 0, key)

@@ -14,9 +14,9 @@ from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.ends import EDGE, REFLECT, WRAP, Folds, read_padding
 from dtensor.dialect.mlir import Value, forget
 from dtensor.dialect.names import FOLDS
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
-from dtensor.passes.ops.ends import end_of, on_shard
+from dtensor.passes.ops.ends import end_of
 from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.opdef import Placed, Traffic
 from dtensor.passes.ops.rule import WindowDim, element_bytes
@@ -32,7 +32,7 @@ def fold_fits(folds: Folds | None, size: int, shards: int) -> bool:
 
 def fold_bytes(placed: Placed, dims: Sequence[WindowDim]) -> Iterator[Traffic]:
     """What shards are sent of results, where the ends go round."""
-    shape = placed.results[0].local_shape(placed.op.result_shapes[0])
+    shape = placed.shard(~0)
     for _, (slot, d), _, window in dims:
         folds, word = window.folds, placed.results[0].dims[d] if slot < 0 else None
         if folds is None or folds.mode != WRAP or word is None or word.split == 1:
@@ -103,7 +103,7 @@ def _folded(
         else:
             piece, place = _turned(ctx, piece, dim, folds.mode, 0 if is_front else kept)
             if axes:
-                piece = on_shard(ctx, axes, here, piece, ctx.zeros(piece.type))
+                piece = ctx.select(ctx.is_shard(axes, here), piece, 0)
         piece = ctx.lengthened(piece, dim, place, ctx.shape_of(result)[dim])
         result = ctx.binary("add", result, piece)
     return result

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.cost.model import all_to_all_bytes
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
@@ -36,7 +37,7 @@ def transform_attributes(kind: Kind, length: int) -> dict[str, ir.Attribute]:
     """What a transform of one dimension says."""
     return {
         TYPE: ir.Attribute.parse(f"#stablehlo<fft_type {kind.value}>"),
-        LENGTH: ir.DenseI64ArrayAttr.get([length]),
+        LENGTH: integers_attr([length]),
     }
 
 
@@ -56,7 +57,7 @@ def step_bytes(placed: Placed) -> tuple[Traffic, ...]:
     op, word = placed.op, placed.operands[0].dims[-1]
     steps = steps_of(placed)
     assert steps is not None, "priced where it does not apply"
-    rows = math.prod(placed.operands[0].local_shape(op.operand_shapes[0])[:-1])
+    rows = math.prod(placed.shard(0)[:-1])
     given, made = element_bytes(op.operand_elements[0]), element_bytes(op.result_elements[0])
     held = (
         rows * elements * each
@@ -165,14 +166,14 @@ class _FourSteps:
         after = self.longer(self.cut(own, 0, 1, known - 1), 0, known)
         shape = ctx.shape_of(own)
         column = self.columns_here(shape, self.rank + 1)
-        is_first = ctx.compare("EQ", column, ctx.constant_like(0, column))
+        is_first = ctx.compare("EQ", column, 0)
         mirrored = ctx.select(is_first, after, mirrored)
         own, mirrored = (self.longer(each, 0, steps.height) for each in (own, mirrored))
         mirrored = self.conjugate(ctx.reversed(mirrored, self.rank))
         shape = ctx.shape_of(own)
         row = ctx.times(ctx.iota(shape, self.rank, self.index), steps.width)
         place = ctx.binary("add", row, self.columns_here(shape, self.rank + 1))
-        is_known = ctx.compare("LT", place, ctx.constant_like(half(self.length), place))
+        is_known = ctx.compare("LT", place, half(self.length))
         return ctx.select(is_known, own, mirrored)
 
     def in_order(self, value: Value) -> Value:
@@ -219,15 +220,13 @@ class _FourSteps:
         shape = (steps.local_columns, steps.kept)
         parts = ctx.binary("multiply", self.columns_here(shape, 0), ctx.iota(shape, 1, self.index))
         # Half a circle either way: a float says the smaller angle more exactly.
-        is_more = ctx.compare("GT", parts, ctx.constant_like(size // 2, parts))
-        less = ctx.binary("subtract", parts, ctx.constant_like(size, parts))
+        is_more = ctx.compare("GT", parts, size // 2)
+        less = ctx.binary("subtract", parts, size)
         element = real_element(self.op.result_element())
         parts = ctx.convert(ctx.select(is_more, less, parts), element)
         sign = 1 if steps.kind.between_complex is Kind.IFFT else -1
-        angle = ctx.binary("multiply", parts, ctx.constant_like(sign * 2 * math.pi / size, parts))
-        cosine, sine = (
-            ctx.value(f"stablehlo.{f}", [angle], angle.type) for f in ("cosine", "sine")
-        )
+        angle = ctx.binary("multiply", parts, sign * 2 * math.pi / size)
+        cosine, sine = (ctx.unary(f, angle) for f in ("cosine", "sine"))
         turns = ctx.complex(cosine, sine)
         return ctx.broadcast(turns, (*self.batch, *shape), [self.rank, self.rank + 1])
 
@@ -280,7 +279,7 @@ class _FourSteps:
 
     def conjugate(self, value: Value) -> Value:
         real, imaginary = self.ctx.parts(value)
-        imaginary = self.ctx.value("stablehlo.negate", [imaginary], imaginary.type)
+        imaginary = self.ctx.unary("negate", imaginary)
         return self.ctx.complex(real, imaginary)
 
     def along_last(self, value: Value, kind: Kind, length: int, made: int) -> Value:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.expansion.context import LocalOp, Shape
+from dtensor.passes.creation import Shape
+from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import ELEMENTARY, Accuracy
 from dtensor.passes.ops.attributes import integers
@@ -121,7 +122,7 @@ def fft_moves(op: OpInfo) -> list[padding.Along]:
 def lengthen_fft(op: padding.Grown) -> None:
     """Say how long the row is in truth."""
     before, last = op.operation, len(op.operands[0]) - 1
-    if op.operands[0][last] == op.operands_before(0)[last] and (
+    if op.operands[0][last] == op.true_operand(0)[last] and (
         op.results[0][last] == op.true_result(0)[last]
     ):
         return

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import integers_attr
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integers
@@ -18,8 +18,8 @@ from dtensor.passes.ops.indexing import (
     ANY_INDEX,
     IndexedDims,
     clamped,
-    gather_dims,
     index_columns,
+    indexed_dims,
     say_whole,
     spread_windows,
 )
@@ -35,8 +35,7 @@ def gather_rule(op: OpInfo) -> OpRule:
     Of a window that lies across two shards each gives its elements. Where the operand is in parts,
     every part is looked up by itself.
     """
-    operand, indices = op.operand_shapes
-    dims = gather_dims(op.operation, operand, len(indices))
+    dims = indexed_dims(op.operation, op.operand_shapes)
     builder = RuleBuilder(op)
     for d, i, r in dims.batching:
         builder.share((0, d), (1, i), (~0, r))
@@ -46,7 +45,7 @@ def gather_rule(op: OpInfo) -> OpRule:
         builder.share((0, d), (~0, r))
     for d in (*(d for d, _ in dims.picked), *(d for d, _, _ in dims.cut)):
         builder.owned(d)
-    say_whole(builder, dims, 1, len(indices), [~0])
+    say_whole(builder, dims, 1, len(op.operand_shapes[1]), [~0])
     builder.passes_each(reductions_of(op.result_elements[0]), [True, False])
     return builder.build()
 
@@ -77,8 +76,7 @@ def expand_gather(op: LocalOp) -> Sequence[Value] | None:
 
 def gathered_here(op: LocalOp) -> Gathered | None:
     """What a shard of a split indexed dimension gives; None, and local sizes, where it is whole."""
-    operand_shape, layout = op.operand_shapes[0], op.operand_layouts[0]
-    dims = gather_dims(op.operation, operand_shape, len(op.operand_shapes[1]))
+    dims, layout = indexed_dims(op.operation, op.operand_shapes), op.operand_layouts[0]
     sizes = integers(op.operation.attributes["slice_sizes"])
     for d, _ in dims.full:
         sizes[d] //= layout.dims[d].split
@@ -120,7 +118,7 @@ def _gather_owned(
 def lengthen_gather(op: padding.Grown) -> None:
     """Windows that are whole stay so; no index leads beyond the true end."""
     operand, indices, *_ = op.info.operand_shapes
-    dims = gather_dims(op.operation, operand, len(indices))
+    dims = indexed_dims(op.operation, op.info.operand_shapes)
     sizes = integers(op.operation.attributes["slice_sizes"])
     for d, _ in dims.full:
         sizes[d] = op.operands[0][d]

@@ -21,7 +21,7 @@ from dtensor.passes.ops.accuracy import summed
 from dtensor.passes.ops.attributes import dot_pairs, dot_sides
 from dtensor.passes.ops.contraction import products_flops
 from dtensor.passes.ops.gather import Gathered, gathered_here, lengthen_gather
-from dtensor.passes.ops.indexing import IndexedDims, IndexNumbers, gather_dims, say_whole
+from dtensor.passes.ops.indexing import IndexedDims, IndexNumbers, indexed_dims, say_whole
 from dtensor.passes.ops.opdef import OpDef, local
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
@@ -44,7 +44,7 @@ class _Product:
 
     def __init__(self, operation: ir.Operation, shapes: Sequence[Sequence[int]]) -> None:
         numbers = IndexNumbers.of(operation)
-        self.dims: IndexedDims = gather_dims(operation, shapes[0], len(shapes[_INDICES]))
+        self.dims: IndexedDims = indexed_dims(operation, shapes)
         carriers = {r: [(0, d), (_INDICES, i)] for d, i, r in self.dims.batching}
         carriers |= {r: [(_INDICES, i)] for i, r in self.dims.spread}
         carriers |= {r: [(0, d)] for d, r in self.dims.full}
@@ -120,7 +120,7 @@ def expand_gather_dot(op: LocalOp) -> Sequence[Value]:
         made = _product(op, product, value, other)
         return [_kept(op, found, made, {r: k for k, r in enumerate(product.result)})]
     mask = ctx.broadcast(found.is_here, ctx.shape_of(value), found.places)
-    value = ctx.select(mask, value, ctx.zeros(value.type))
+    value = ctx.select(mask, value, 0)
     other = _kept(op, found, other, dict(product.batching) | summed)
     return [_product(op, product, value, other)]
 

@@ -15,7 +15,7 @@ from dtensor.dialect.dim import Dim
 from dtensor.dialect.ends import MODES, WRAP, read_padding
 from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import AXES, DIM, ENDS, HALO_EXCHANGE, HIGH, LOW
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import matrix_attr, with_sizes
 from dtensor.passes.expansion.context import Expander, ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.ends import Around, surrounded
@@ -64,7 +64,7 @@ def reaches(placed: Placed, dims: Sequence[WindowDim]) -> bool:
 
 def _stepped(placed: Placed, dim: WindowDim) -> Dim:
     slot, d = dim.steps
-    return placed.operands[slot].dims[d] if slot >= 0 else placed.results[~slot].dims[d]
+    return placed.layout(slot).dims[d]
 
 
 def _sizes(placed: Placed, dim: WindowDim) -> tuple[int, int]:
@@ -95,7 +95,7 @@ def _around(placed: Placed, dim: WindowDim, found: Reach | None) -> Around:
     return Around.of(dim.window, *_sizes(placed, dim), split, found)
 
 
-def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) -> Iterator[Traffic]:
+def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool) -> Iterator[Traffic]:
     """What each shard is sent of each split dimension of the operands, one for each result.
 
     Args:
@@ -105,7 +105,7 @@ def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) ->
             dimension, is fetched of what was filled then.
     """
     layout, operands = placed.operands[0], len(placed.results)
-    local = list(layout.local_shape(placed.op.operand_shapes[0]))
+    local = list(placed.shard(0))
     size = sum(map(element_bytes, placed.op.operand_elements[:operands]))
     is_shared = operands == 1
     modes: tuple[int, ...] = ()  # what stands around the dimensions so far
@@ -132,7 +132,7 @@ def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool = True) ->
 
 
 def fetch(
-    ctx: ExpansionContext, value: Value, placed: Placed, dim: WindowDim, fill: Value | None = None
+    ctx: ExpansionContext, value: Value, placed: Placed, dim: WindowDim, fill: Value | None
 ) -> Value:
     """What the windows of this shard read of one dimension.
 
@@ -176,7 +176,7 @@ def _begun(ctx: ExpansionContext, shard: Value, found: Reach, first: int, local:
     if found.spare:
         further = ctx.over(ctx.times(shard, found.places % found.apart), found.apart)
         moved = ctx.binary("add", moved, further)
-    return ctx.binary("add", moved, ctx.constant_like(first, shard))
+    return ctx.binary("add", moved, first)
 
 
 def exchange(
@@ -195,7 +195,7 @@ def exchange(
         LOW: index_attr(low),
         HIGH: index_attr(high),
     }
-    type_ = ctx.tensor_type((*shape[:dim], shape[dim] + low + high, *shape[dim + 1 :]), element)
+    type_ = ctx.tensor_type(with_sizes(shape, dim, shape[dim] + low + high), element)
     return ctx.value(HALO_EXCHANGE, [value], type_, attributes)
 
 
@@ -264,7 +264,7 @@ def spared_shape(placed: Placed, dims: Sequence[WindowDim], numbers: Sequence[in
 
     `numbers` has, by row of a window, the dimension of the results that it walks along.
     """
-    shape = list(placed.results[0].local_shape(placed.op.result_shapes[0]))
+    shape = list(placed.shard(~0))
     for dim, found in _spares(placed, dims):
         shape[numbers[dim.row]] += found.spare
     return shape

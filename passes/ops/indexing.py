@@ -13,12 +13,14 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import RuleBuilder
 
 Pairs = tuple[tuple[int, int], ...]
 
 ANY_INDEX = (1 << 63) - 1  # of a dimension of any size
+
+SCATTER = "stablehlo.scatter"
 
 # The attribute, its class, and what it calls the lists of `IndexNumbers`.
 _GATHER = (
@@ -35,7 +37,7 @@ _GATHER = (
 _NUMBERS: dict[str, tuple[str, Any, tuple[str, ...]]] = {
     "stablehlo.gather": _GATHER,
     GATHER_DOT: _GATHER,
-    "stablehlo.scatter": (
+    SCATTER: (
         "scatter_dimension_numbers",
         stablehlo.ScatterDimensionNumbers,
         (
@@ -132,32 +134,19 @@ class IndexNumbers:
         op.attributes[attribute] = kind.get(*rows, self.vector_dim)
 
 
-def gather_dims(operation: ir.Operation, operand: Sequence[int], indices: int) -> IndexedDims:
-    """The dimensions of a gather, by its operand's global shape and the rank of its indices."""
-    sizes = integers(operation.attributes["slice_sizes"])
-    return _indexed_dims(IndexNumbers.of(operation), operand, sizes, indices)
-
-
-def scatter_dims(
-    operation: ir.Operation, operand: Sequence[int], indices: int, updates: Sequence[int]
-) -> IndexedDims:
-    """The dimensions of a scatter, by the rank of its indices.
-
-    `operand` and `updates` are the global shapes of its first input and its first update.
-    """
-    numbers = IndexNumbers.of(operation)
-    skipped, kept = {*numbers.gone, *numbers.walked}, iter(numbers.windows)
-    sizes = [1 if d in skipped else updates[next(kept)] for d in range(len(operand))]
-    return _indexed_dims(numbers, operand, sizes, indices)
-
-
-def _indexed_dims(
-    numbers: IndexNumbers, operand: Sequence[int], window: Sequence[int], rank: int
-) -> IndexedDims:
-    """Sort the dimensions; `window` elements of each are read or written at an index."""
+def indexed_dims(operation: ir.Operation, shapes: Sequence[Sequence[int]]) -> IndexedDims:
+    """The dimensions of a gather or a scatter, by the global shapes of its operands."""
+    numbers, operand = IndexNumbers.of(operation), shapes[0]
+    skipped, at = {*numbers.gone, *numbers.walked}, 1
+    if operation.name == SCATTER:
+        at, kept = len(operation.results), iter(numbers.windows)
+        updates = shapes[at + 1]
+        window = [1 if d in skipped else updates[next(kept)] for d in range(len(operand))]
+    else:
+        window = integers(operation.attributes["slice_sizes"])
+    rank = len(shapes[at])  # of the indices
     vector_dim, components = numbers.vector_dim, numbers.named
     batching = list(zip(numbers.walked, numbers.beside, strict=True))
-    skipped = {*numbers.gone, *numbers.walked}
     windows = [d for d in range(len(operand)) if d not in skipped]
     slice_dims = dict(zip(windows, numbers.windows, strict=True))
     index_dims = [d for d in range(rank) if d != vector_dim]
@@ -213,9 +202,8 @@ def say_whole(
 
 def clamped(ctx: Builder, index: Value, size: int) -> Value:
     """The index of the element that a gather takes: the nearest one, if out of range."""
-    kind, bits = element_kind(ctx.element_of(index))
-    highest = 2 ** (bits - (kind == "signed")) - 1
-    scalar = ctx.tensor_type((), ctx.element_of(index))
+    element = ctx.element_of(index)
+    scalar, highest = ctx.tensor_type((), element), Reduction.MIN.identity(element)
     low, high = ctx.constant(0, scalar), ctx.constant(min(size - 1, highest), scalar)
     return ctx.value("stablehlo.clamp", [low, index, high], index.type)
 

@@ -70,11 +70,6 @@ def joins_in_rounds(placed: Placed) -> bool:
     return len(placed.operands) > 1 and _is_alike(placed, _joined_dim(placed.op))
 
 
-def joins_locally(placed: Placed) -> bool:
-    """Whether what a shard has of the parts is what it must have of the result."""
-    return not joins_in_rounds(placed)
-
-
 def cuts_in_rounds(placed: Placed) -> bool:
     """Whether the one dimension that is cut is split alike before and after."""
     dim = cut_dim(placed.op)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from dtensor.dialect.ends import read_padding
 from dtensor.dialect.mlir import Value, forget
 from dtensor.dialect.names import STEPS
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import convolution_numbers, integers
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INEXACT, element_kind
 from dtensor.passes.ops.opdef import Placed
 from dtensor.passes.ops.padding import Grown
 from dtensor.passes.ops.rule import Window, WindowDim
@@ -30,7 +30,7 @@ def say_steps(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[in
 
     `sizes` has, by window that has become longer, elements of the input and results in truth.
     """
-    if not op.has_end or element_kind(op.info.result_elements[0])[0] not in _AWKWARD:
+    if not op.has_end or element_kind(op.info.result_elements[0])[0] not in INEXACT:
         return
     said = [0] * (2 * len(windows))
     for row, (size, results) in sizes.items():
@@ -40,9 +40,6 @@ def say_steps(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[in
         said[2 * row : 2 * row + 2] = (window.size, reading) if reading else (0, 0)
     if any(said):
         op.set_integers(STEPS, said)
-
-
-_AWKWARD = ("float", "complex")
 
 
 @dataclass(frozen=True)
@@ -96,8 +93,7 @@ def _own_end(ctx: ExpansionContext, placed: Placed, dim: WindowDim, true: int) -
     if offset is None:
         return end
     end = ctx.binary("subtract", end, offset)
-    local = ctx.constant_like(size // layout.dims[d].split, end)
-    return ctx.binary("minimum", ctx.binary("maximum", end, ctx.constant_like(0, end)), local)
+    return ctx.binary("minimum", ctx.binary("maximum", end, 0), size // layout.dims[d].split)
 
 
 def _results(
@@ -131,11 +127,10 @@ def _results(
     parts, count = [], min(one.reading, shape[of_result])
     for k in range(count):
         # The places of the elements that are multiplied with this shard's part of the true kernel.
-        first = ctx.constant_like(k * step - gap + 1 - low, one.end)
-        end = ctx.binary("add", ctx.times(one.end, gap), first)
+        end = ctx.binary("add", ctx.times(one.end, gap), k * step - gap + 1 - low)
         inside = ctx.compare("LT", places, ctx.broadcast(end, (size,)))
         inside = ctx.broadcast(inside, ctx.shape_of(value), [d])
-        kept = ctx.select(inside, value, ctx.zeros(value.type))
+        kept = ctx.select(inside, value, 0)
         last = low - k * step + (size - 1) * apart  # place of the last element
         parts.append(made(kept, k, 1, (steps - 1) * gap - last))
     if count < shape[of_result]:

@@ -7,7 +7,7 @@ import math
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import direction_of, element_of, splat_number
-from dtensor.passes.ops.elements import element_kind, float_bits
+from dtensor.passes.ops.elements import INTEGERS, element_kind, float_bits
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -29,7 +29,7 @@ def orders(body: ir.Block) -> str | None:
         if "TOTALORDER" not in str(compare.attributes.get("compare_type")):
             return None  # FLOAT, which need not be written: NaN is neither before nor behind
         sides = [side for value in sides if (side := _canonical(value)) is not None]
-    elif kind not in ("signed", "unsigned"):
+    elif kind not in INTEGERS:
         return None
     is_turned = sides == list(body.arguments)[::-1]
     if not is_turned and sides != list(body.arguments):
@@ -74,19 +74,17 @@ def keys_of(make: Builder, value: Value, is_up: bool) -> Value:
     """Unsigned integers of as many bits; the smaller stands first."""
     kind, bits = element_kind(make.element_of(value))
     if kind == "float":
-        zero = make.constant(0.0, value.type)
-        value = make.select(make.compare("EQ", value, zero), zero, value)
-        nan = make.constant(math.nan, value.type)
-        value = make.select(make.compare("NE", value, value), nan, value)
+        value = make.select(make.compare("EQ", value, 0.0), 0.0, value)
+        value = make.select(make.compare("NE", value, value), math.nan, value)
     key = bits_of(make, value)
     if kind != "unsigned":
-        sign = make.constant_like(1 << (bits - 1), key)
+        sign = 1 << (bits - 1)
         mixed = make.binary("xor", key, sign)
         if kind == "float":
             is_negative = make.compare("GE", key, sign)
-            mixed = make.select(is_negative, turned(make, key), mixed)
+            mixed = make.select(is_negative, inverted(make, key), mixed)
         key = mixed
-    return key if is_up else turned(make, key)
+    return key if is_up else inverted(make, key)
 
 
 class Codes:
@@ -125,50 +123,45 @@ class Codes:
         if not self.is_float:
             return keys_of(make, value, self.is_up)
         raw = bits_of(make, value)
-        is_negative = make.compare("GE", raw, make.constant_like(self.sign, raw))
+        is_negative = make.compare("GE", raw, self.sign)
         size = make.convert(make.modulo(raw, self.sign), self.element)
-        none = make.zeros(size.type)
-        own = make.select(is_negative, make.constant_like(1, none), none)
+        own = make.select(is_negative, 1, make.zeros(size.type))
         own = make.binary("add", make.times(place, 2), own)
-        low = make.binary("subtract", make.constant_like(self.zeros, size), size)
+        low = make.binary("subtract", self.zeros, size)
         high = self._raised(make, size, self.above - 1)
         code = make.select(is_negative, *((low, high) if self.is_up else (high, low)))
-        code = make.select(
-            make.compare("EQ", size, none), self._raised(make, own, self.zeros), code
-        )
-        is_nan = make.compare("GT", size, make.constant_like(self.most, size))
+        code = make.select(make.compare("EQ", size, 0), self._raised(make, own, self.zeros), code)
+        is_nan = make.compare("GT", size, self.most)
         return make.select(is_nan, self._raised(make, own, self.nans), code)
 
     def numbers(self, make: Builder, code: Value) -> Value:
         """The numbers that have these codes."""
         if not self.is_float:
-            raw = code if self.is_up else turned(make, code)
+            raw = code if self.is_up else inverted(make, code)
             if self.sign:
-                raw = make.binary("xor", raw, make.constant_like(self.sign, raw))
+                raw = make.binary("xor", raw, self.sign)
             return make.bitcast(raw, self.given)
-        zeros, above, nans = (
-            make.constant_like(number, code) for number in (self.zeros, self.above, self.nans)
-        )
-        is_low, is_high = make.compare("LT", code, zeros), make.compare("GE", code, above)
+        is_low = make.compare("LT", code, self.zeros)
+        is_high = make.compare("GE", code, self.above)
         is_nan = (
-            make.compare("GE", code, nans)
+            make.compare("GE", code, self.nans)
             if self.is_up
-            else make.compare("LT", code, make.constant_like(self.zeros - self.most, code))
+            else make.compare("LT", code, self.zeros - self.most)
         )
-        low = make.binary("subtract", zeros, code)
-        high = make.binary("subtract", code, make.constant_like(self.above - 1, code))
-        size = make.select(is_low, low, make.select(is_high, high, make.zeros(code.type)))
-        size = make.select(is_nan, make.constant_like(self.most + self.nan, code), size)
-        is_odd = make.compare("EQ", make.modulo(code, 2), make.constant_like(1, code))
-        is_zero = make.compare("EQ", size, make.zeros(code.type))
+        low = make.binary("subtract", self.zeros, code)
+        high = make.binary("subtract", code, self.above - 1)
+        size = make.select(is_low, low, make.select(is_high, high, 0))
+        size = make.select(is_nan, self.most + self.nan, size)
+        is_odd = make.compare("EQ", make.modulo(code, 2), 1)
+        is_zero = make.compare("EQ", size, 0)
         is_own = make.binary("or", is_nan, is_zero)
         is_negative = make.select(is_own, is_odd, is_low if self.is_up else is_high)
         size = make.convert(size, f"ui{self.bits}")
-        signed = make.binary("or", size, make.constant_like(self.sign, size))
+        signed = make.binary("or", size, self.sign)
         return make.bitcast(make.select(is_negative, signed, size), self.given)
 
     def _raised(self, make: Builder, value: Value, number: int) -> Value:
-        return make.binary("add", value, make.constant_like(number, value)) if number else value
+        return make.binary("add", value, number) if number else value
 
 
 def bits_of(make: Builder, value: Value) -> Value:
@@ -176,6 +169,6 @@ def bits_of(make: Builder, value: Value) -> Value:
     return make.bitcast(value, f"ui{element_kind(make.element_of(value))[1]}")
 
 
-def turned(make: Builder, value: Value) -> Value:
+def inverted(make: Builder, value: Value) -> Value:
     """Integers, every bit of which is the other one."""
-    return make.value("stablehlo.not", [value], value.type)
+    return make.unary("not", value)

@@ -64,7 +64,6 @@ CHOLESKY = OpDef(
 )
 TRIANGULAR_SOLVE = OpDef(
     triangular_solve_rule,
-    # n^2 for each right-hand side
     flops=triangular_solve_flops,
     must_divide=True,
     padding=padding.ANY,

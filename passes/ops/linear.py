@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.disjoint_sets import DisjointSets
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.patterns import adds
 from dtensor.passes.ops.rule import OpInfo
@@ -57,26 +57,18 @@ def adds_to(op: ir.Operation, k: int) -> bool:
     return is_one or (op.name == "stablehlo.select" and k > 0)
 
 
-@dataclass
-class Groups:
+class Groups(DisjointSets[tuple[Value, int]]):
     """Dimensions of values that go together, each element by itself, and those that are mixed."""
 
-    _parents: dict[tuple[Value, int], tuple[Value, int]] = field(default_factory=dict)
-    _mixed: list[tuple[Value, int]] = field(default_factory=list)
-    _values: dict[Value, None] = field(default_factory=dict)
+    def __init__(self) -> None:
+        super().__init__()
+        self._mixed: list[tuple[Value, int]] = []
+        self._values: dict[Value, None] = {}
 
-    def root(self, key: tuple[Value, int]) -> tuple[Value, int]:
-        """What stands for all dimensions that go with one."""
-        while key in self._parents:
-            key = self._parents[key]
-        return key
-
-    def tie(self, one: tuple[Value, int], other: tuple[Value, int]) -> None:
+    def join(self, one: tuple[Value, int], other: tuple[Value, int]) -> None:
         """Two dimensions go together."""
-        roots = self.root(one), self.root(other)
         self._values |= {one[0]: None, other[0]: None}
-        if roots[0] != roots[1]:
-            self._parents[roots[0]] = roots[1]
+        super().join(one, other)
 
     def mix(self, value: Value, dims: Iterable[int]) -> None:
         """Dimensions along which elements meet."""
@@ -92,7 +84,7 @@ class Groups:
             self.mix(value, [d for d in range(len(shape_of(value))) if d not in kept])
             for r, d in enumerate(kept):
                 if d is not None:
-                    self.tie((value, d), (result, r))
+                    self.join((value, d), (result, r))
 
     def meeting(self) -> list[tuple[Value, int]]:
         """Dimensions of one value that go together: its elements meet those of other places."""

@@ -22,7 +22,7 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 from dtensor.passes.ops.cut_dims import cuts_of
-from dtensor.passes.ops.padding import Along, Fill, Grown, Padding, Tie, indexing, is_little_apart
+from dtensor.passes.ops.padding import Along, Fill, Grown, Padding, Tie, indexing, little_apart
 from dtensor.passes.ops.rule import OpInfo
 
 Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has
@@ -37,20 +37,12 @@ def slice_ties(op: OpInfo) -> list[Tie]:
     return ties
 
 
-def slice_alike(op: OpInfo) -> list[Tie]:
-    """What leaves most is split as it was, which shards fetch in halos."""
-    return _alike(op, slice_ties(op))
-
-
-def _alike(op: OpInfo, ties: Sequence[Tie]) -> list[Tie]:
-    """Those of which one dimension is little longer than the other, without gaps or a stride."""
-    plain = [tie for tie in ties if all(along.scale == 1 for along in tie)]
-    return [tie for tie in plain if is_little_apart(op, tie)]
-
-
 def slice_reads(op: OpInfo) -> list[Along]:
     """What is most of a dimension is fetched in halos, and ends where that does in truth."""
-    return [tie[0] for tie in slice_alike(op)]
+    return [tie[0] for tie in _slice_alike(op)]
+
+
+_slice_alike = little_apart(slice_ties, plain=True)
 
 
 def lengthen_slice(op: Grown) -> None:
@@ -60,7 +52,7 @@ def lengthen_slice(op: Grown) -> None:
     for d, size in enumerate(op.results[0]):
         if size == op.true_result(0)[d] and op.operands[0][d] != size:
             continue
-        if op.operands_before(0)[d] == op.true_result(0)[d]:
+        if op.true_operand(0)[d] == op.true_result(0)[d]:
             strides[d] = 1  # of one element the stride does not matter
         gone = min(starts[d], max(op.operands[0][d] - size, 0))  # so many fewer there may be
         if strides[d] == 1 and starts[d] != gone:
@@ -99,7 +91,10 @@ def pad_ties(op: OpInfo) -> list[Tie]:
 def pad_alike(op: OpInfo) -> list[Tie]:
     """What little is added to or cropped is split as what it becomes, fetched in halos."""
     lows, highs, _ = pad_numbers(op.operation)
-    return [tie for tie in _alike(op, pad_ties(op)) if lows[tie[0].dim] * highs[tie[0].dim] >= 0]
+    return [tie for tie in _pad_alike(op) if lows[tie[0].dim] * highs[tie[0].dim] >= 0]
+
+
+_pad_alike = little_apart(pad_ties, plain=True)
 
 
 def lengthen_pad(op: Grown) -> None:
@@ -111,11 +106,11 @@ def lengthen_pad(op: Grown) -> None:
     moved = {}
     for d, padded in enumerate(op.results[0]):
         size = op.operands[0][d]
-        if padded == op.true_result(0)[d] and size == op.operands_before(0)[d]:
+        if padded == op.true_result(0)[d] and size == op.true_operand(0)[d]:
             continue
         gone = min(max(-lows[d], 0), max(size - padded, 0))  # so many fewer there may be
         if not gaps[d] and lows[d] != -gone and op.grows(0, d):
-            first, end = max(-lows[d], 0), op.operands_before(0)[d] - max(-highs[d], 0)
+            first, end = max(-lows[d], 0), op.true_operand(0)[d] - max(-highs[d], 0)
             kept = (0, first - gone, end - first)
             moved[d] = [(1, 0, max(lows[d], 0)), kept, (1, 0, max(highs[d], 0))]
             lows[d] = -gone
@@ -137,11 +132,6 @@ def concatenate_ties(op: OpInfo) -> list[Tie]:
     return [(Along(longest, dim), Along(~0, dim))] if is_most else []
 
 
-def concatenate_alike(op: OpInfo) -> list[Tie]:
-    """To which little is joined, is split as what it becomes, which shards fetch in halos."""
-    return _alike(op, concatenate_ties(op))
-
-
 def lengthen_concatenate(op: Grown) -> None:
     """Stretches of the operands, those that are longer included; the longest is padded to fit."""
     dim = integer(op.operation.attributes["dimension"])
@@ -149,7 +139,7 @@ def lengthen_concatenate(op: Grown) -> None:
     is_longer = any(op.grows(k, dim) for k in range(len(values)))
     if not is_longer and op.results[0][dim] == op.true_result(0)[dim]:
         return
-    rows = [(k, 0, op.operands_before(k)[dim]) for k in range(len(values))]
+    rows = [(k, 0, op.true_operand(k)[dim]) for k in range(len(values))]
     longest, size = max(rows, key=lambda row: row[2])[0], op.results[0][dim]
     if op.operands[longest][dim] != size:
         before = sum(count for _, _, count in rows[:longest])
@@ -182,7 +172,7 @@ def lengthen_reverse(op: Grown) -> None:
 
 def lengthen_backward(op: Grown, dim: int) -> None:
     """What is beyond the end stands ahead of all elements meanwhile, where nothing reads it."""
-    operation, true, size = op.operation, op.operands_before(0)[dim], op.operands[0][dim]
+    operation, true, size = op.operation, op.true_operand(0)[dim], op.operands[0][dim]
     point = ir.InsertionPoint(operation)
     for k, value in enumerate(operation.operands):
         rows = [(0, true, size - true), (0, 0, true)]
@@ -258,8 +248,10 @@ def _completed(rows: Sequence[Row], sizes: Sequence[int | None], size: int) -> l
     return [row for row in (*rows, *rest) if row[2]]
 
 
-OF_SLICE = Padding(indexing, lengthen_slice, slice_ties, slice_alike, reads=slice_reads)
+OF_SLICE = Padding(indexing, lengthen_slice, slice_ties, _slice_alike, reads=slice_reads)
 OF_PAD = Padding(refit=lengthen_pad, ties=pad_ties, alike=pad_alike)
-OF_CONCATENATE = Padding(refit=lengthen_concatenate, ties=concatenate_ties, alike=concatenate_alike)
+OF_CONCATENATE = Padding(
+    refit=lengthen_concatenate, ties=concatenate_ties, alike=little_apart(concatenate_ties)
+)
 OF_REVERSE = Padding(refit=lengthen_reverse, ties=reverse_ties)
 OF_SPLICE = Padding(refit=lengthen_splice, ties=splice_ties)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dtensor.dialect.ends import write_ends, write_folds
-from dtensor.passes.builder import matrix_attr
-from dtensor.passes.ops.padding import Along, Fill, Grown, Tie, Ties, is_little_apart
+from dtensor.passes.creation import matrix_attr
+from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import Window, WindowDim
 
@@ -28,16 +28,6 @@ def window_tie(count: int, dim: WindowDim, fill: Fill | Reduction) -> Tie:
     steps = [slot - k for k in range(count)] if slot < 0 else [slot]
     times = 1 if dim.may_spare else gap
     return (*walked, *(Along(k, d, gap, fill, times) for k in steps))
-
-
-def window_alike(find: Ties) -> Ties:
-    """The ties, of those that `find` gives, of windows whose number is little out of proportion.
-
-    So it is of a transposed convolution without padding, and of one with all that there can be:
-    where both cannot grow together, results are split as what they are computed of, in halos. So is
-    the gradient of a kernel computed of both.
-    """
-    return lambda op: [tie for tie in find(op) if is_little_apart(op, tie)]
 
 
 def reads_end(window: Window, size: int, steps: int) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dtensor.dialect.attributes import number_attr
 from dtensor.dialect.mlir import Value, ir, stablehlo
-from dtensor.passes.builder import Builder, Trail, signed
+from dtensor.passes.builder import Builder, new_block
+from dtensor.passes.creation import with_sizes
 
 Step = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
 
@@ -15,7 +17,6 @@ def counted_loop(
     trips: int | Value,
     carried: Sequence[Value],
     step: Step,
-    made: list[ir.Operation] | None = None,
 ) -> list[Value]:
     """What is carried after `trips` turns of a loop.
 
@@ -24,25 +25,18 @@ def counted_loop(
         trips: how many turns; a value is an i32 scalar.
         carried: what the first one begins with.
         step: writes a turn, of its number and what is carried; it may read values from around it.
-        made: takes the operations that are created inside.
     """
     scalar = make.tensor_type((), "i32")
     operands = [make.constant(0, scalar), *carried]
     types = [value.type for value in operands]
     loop = make.create("stablehlo.while", operands, types, regions=2)
-    blocks = [
-        region.blocks.append(*types, arg_locs=[loop.location] * len(types))
-        for region in loop.regions
-    ]
-    condition, body = (Trail(ir.InsertionPoint(block), loop.location, made) for block in blocks)
+    blocks = [new_block(region, types) for region in loop.regions]
+    condition, body = map(make.inside, blocks)
     number = blocks[0].arguments[0]
-    limit = condition.constant(trips, scalar) if isinstance(trips, int) else trips
-    is_inside = condition.compare("LT", number, limit)
-    condition.create("stablehlo.return", [is_inside], [])
+    condition.end([condition.compare("LT", number, trips)])
     number, *values = blocks[1].arguments
     after = step(body, number, values)
-    number = body.binary("add", number, body.constant(1, scalar))
-    body.create("stablehlo.return", [number, *after], [])
+    body.end([body.binary("add", number, 1), *after])
     found: list[Value] = list(loop.results)
     return found[1:]
 
@@ -51,7 +45,7 @@ def numbered(make: Builder, numbers: Sequence[int], element: str) -> Value:
     """A constant of one dimension, of integers."""
     type_ = make.tensor_type((len(numbers),), element)
     kind = ir.RankedTensorType(type_).element_type
-    each = [ir.IntegerAttr.get(kind, signed(number)) for number in numbers]
+    each = [number_attr(kind, number) for number in numbers]
     return make.dense(ir.DenseElementsAttr.get(each, type=type_), type_)
 
 
@@ -64,7 +58,7 @@ def take(make: Builder, value: Value, index: Value, dim: int) -> Value:
     )
     sizes = [1 if d == dim else size for d, size in enumerate(shape)]
     vectors = make.reshape(index, (*places, 1))
-    return make.gather(value, vectors, sizes, numbers, (*shape[:dim], *places, *shape[dim + 1 :]))
+    return make.gather(value, vectors, sizes, numbers, with_sizes(shape, dim, *places))
 
 
 def looked_up(make: Builder, index: Value, numbers: Sequence[int]) -> Value:

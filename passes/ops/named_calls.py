@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dtensor.dialect.mlir import ir
 from dtensor.passes.expansion.context import LocalOp
-from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.attributes import backend_config, integer
 from dtensor.passes.ops.contraction import products_flops
 from dtensor.passes.ops.fused_attention import (
     FUSED_ATTENTION,
@@ -17,12 +16,11 @@ from dtensor.passes.ops.fused_attention import (
     fused_attention_rule,
 )
 from dtensor.passes.ops.linalg import MATRIX, leading
+from dtensor.passes.ops.nullary import free_dims
 from dtensor.passes.ops.opdef import comparisons
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.sorting import whole_top_k_rule
-
-_CONFIG = "mhlo.backend_config"
 
 
 def approx_top_k_rule(op: OpInfo) -> OpRule | None:
@@ -30,9 +28,9 @@ def approx_top_k_rule(op: OpInfo) -> OpRule | None:
 
     Half of the operands are arrays, of one shape, the other half a scalar for each.
     """
-    if not op.has(_CONFIG) or "reduction_dim" not in ir.DictAttr(op.attribute(_CONFIG)):
+    config = backend_config(op.operation)
+    if "reduction_dim" not in config:
         return None
-    config = ir.DictAttr(op.attribute(_CONFIG))
     searched = integer(config["reduction_dim"])
     arrays = range(len(op.operand_shapes) // 2)
     shape = op.operand_shapes[0]
@@ -50,7 +48,7 @@ def approx_top_k_rule(op: OpInfo) -> OpRule | None:
 
 def approx_top_k_flops(op: OpInfo) -> float:
     """As of a sort."""
-    return comparisons(op, integer(ir.DictAttr(op.attribute(_CONFIG))["reduction_dim"]))
+    return comparisons(op, integer(backend_config(op.operation)["reduction_dim"]))
 
 
 def matrices_rule(op: OpInfo) -> OpRule | None:
@@ -74,10 +72,7 @@ def in_place_rule(op: OpInfo) -> OpRule:
 
 def buffer_rule(op: OpInfo) -> OpRule:
     """`->ij`: room for an array, which holds anything."""
-    builder = RuleBuilder(op)
-    for d in range(len(op.result_shapes[0])):
-        builder.share((~0, d))
-    return builder.build()
+    return free_dims(op).build()
 
 
 def scaled_dot_rule(op: OpInfo) -> OpRule | None:

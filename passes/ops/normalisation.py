@@ -68,9 +68,8 @@ class _Norm:
         return self.make.binary("add", product, self._spread(offset))
 
     def _deviation(self, variance: Value) -> Value:
-        epsilon = self.make.constant_like(self.epsilon, variance)
-        sum_ = self.make.binary("add", variance, epsilon)
-        return self.make.value("stablehlo.sqrt", [sum_], sum_.type)
+        sum_ = self.make.binary("add", variance, self.epsilon)
+        return self.make.unary("sqrt", sum_)
 
     def _centred(self, x: Value, mean: Value) -> Value:
         return self.make.binary("subtract", x, self._spread(mean))

@@ -18,7 +18,7 @@ from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 def constant_rule(op: OpInfo) -> OpRule:
     """`->ij`. A constant that is the identity of a reduction is a part of it as it stands."""
-    builder = _free_dims(op)
+    builder = free_dims(op)
     for reduction in identity_of(op.operation):
         builder.passes([], [reduction])
     return builder.build()
@@ -26,10 +26,11 @@ def constant_rule(op: OpInfo) -> OpRule:
 
 def iota_rule(op: OpInfo) -> OpRule:
     """`->ij`: a shard of the counted dimension counts from its own offset."""
-    return _free_dims(op).build()
+    return free_dims(op).build()
 
 
-def _free_dims(op: OpInfo) -> RuleBuilder:
+def free_dims(op: OpInfo) -> RuleBuilder:
+    """Any dimension of the result may be split, for nothing is read."""
     builder = RuleBuilder(op)
     for d in range(len(op.result_shapes[0])):
         builder.share((~0, d))

@@ -24,7 +24,7 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
     spread_dims,
 )
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.patterns import adds
 from dtensor.passes.program import never_changed
 
@@ -141,7 +141,7 @@ def _dtype(element: str, wide: bool) -> np.dtype[Any] | None:
         return np.dtype(bool)
     if kind == "float" and bits in (32, 64):
         return np.dtype({(32, False): "f4", (64, True): "g"}.get((bits, wide), "f8"))
-    if kind in ("signed", "unsigned") and bits >= 8:
+    if kind in INTEGERS and bits >= 8:
         return np.dtype(f"{'i' if kind == 'signed' else 'u'}{bits // 8}")
     return None
 

@@ -11,6 +11,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import DIM
+from dtensor.passes.creation import Shape
 from dtensor.passes.expansion.context import Expander, LocalOp
 from dtensor.passes.ops.accuracy import Accuracy, rounded
 from dtensor.passes.ops.attributes import integer
@@ -45,17 +46,20 @@ class Placed:
     operands: tuple[Layout, ...]
     results: tuple[Layout, ...]
 
+    def layout(self, slot: int) -> Layout:
+        """The layout of operand `slot`, or of result `~slot`."""
+        return self.operands[slot] if slot >= 0 else self.results[~slot]
+
+    def shard(self, slot: int) -> Shape:
+        """The shape of a shard of operand `slot`, or of result `~slot`."""
+        return self.layout(slot).local_shape(self.op.shape(slot))
+
     def row_bytes(self, slot: int, dim: int) -> float:
         """Bytes of a shard of operand `slot`, or result `~slot`, per element along a dimension."""
-        op, k = self.op, max(slot, ~slot)
-        sides = (
-            (self.operands, op.operand_shapes, op.operand_elements)
-            if slot >= 0
-            else (self.results, op.result_shapes, op.result_elements)
-        )
-        layouts, shapes, elements = sides
-        rows = [n for d, n in enumerate(layouts[k].local_shape(shapes[k])) if d != dim]
-        return math.prod(rows) * element_bytes(elements[k])
+        op = self.op
+        element = op.operand_elements[slot] if slot >= 0 else op.result_elements[~slot]
+        rows = [n for d, n in enumerate(self.shard(slot)) if d != dim]
+        return math.prod(rows) * element_bytes(element)
 
 
 def always(placed: Placed) -> bool:

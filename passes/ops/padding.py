@@ -15,12 +15,11 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import SIZE
 from dtensor.passes.builder import Builder
+from dtensor.passes.creation import Shape, integers_attr
 from dtensor.passes.expansion.indices import signed_index
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
-
-Shape = tuple[int, ...]
 
 
 class Fill(Enum):
@@ -61,6 +60,19 @@ def is_little_apart(op: OpInfo, tie: Tie) -> bool:
     return 0 < PART * abs(more * one.scale - size) <= size
 
 
+def little_apart(find: Ties, plain: bool = False) -> Ties:
+    """Those of some ties that are little out of proportion, but for which all could grow together.
+
+    What is in no proportion is split alike, and what shards lack is fetched in halos. With `plain`
+    dimensions with gaps or a stride are left out.
+    """
+    return lambda op: [
+        tie
+        for tie in find(op)
+        if is_little_apart(op, tie) and not (plain and any(along.scale != 1 for along in tie))
+    ]
+
+
 @dataclass
 class Grown:
     """An operation some of whose dimensions have become longer.
@@ -93,7 +105,7 @@ class Grown:
 
     def set_integers(self, name: str, numbers: Sequence[int]) -> None:
         """Write `array<i64: ...>`."""
-        self.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(numbers))
+        self.operation.attributes[name] = integers_attr(numbers)
 
     def deny(self, *names: str) -> None:
         """Say that what these attributes promise does not hold of what is beyond the end."""
@@ -104,13 +116,13 @@ class Grown:
     def say_size(self, dim: int) -> None:
         """Say how many elements operand 0 has in truth along a dimension that is longer."""
         if self.grows(0, dim):
-            self.operation.attributes[SIZE] = index_attr(self.operands_before(0)[dim])
+            self.operation.attributes[SIZE] = index_attr(self.true_operand(0)[dim])
 
     def grows(self, k: int, dim: int) -> bool:
         """Whether a dimension of operand `k` has become longer."""
-        return self.operands[k][dim] != self.operands_before(k)[dim]
+        return self.operands[k][dim] != self.true_operand(k)[dim]
 
-    def operands_before(self, k: int) -> Shape:
+    def true_operand(self, k: int) -> Shape:
         """The true shape of operand `k`."""
         return self.rule.info.operand_shapes[k]
 
@@ -127,16 +139,14 @@ class Grown:
         builder, value, bounds = self._bounds(k, last, dim)
         self.operation.operands[k] = builder.binary("minimum", value, bounds)
 
-    def drop_beyond(self, k: int, last: Sequence[int], dim: int | None = None) -> None:
+    def drop_beyond(self, k: int, last: Sequence[int], dim: int | None) -> None:
         """Make indices in operand `k` that exceed `last` negative; arguments as `keep_within`."""
         builder, value = Builder(self.operation, self.made), self.operation.operands[k]
         element = signed_index(builder.element_of(value))
         self.operation.operands[k] = builder.convert(value, element)
         builder, value, bounds = self._bounds(k, last, dim)
         is_beyond = builder.compare("GT", value, bounds)
-        self.operation.operands[k] = builder.select(
-            is_beyond, builder.constant_like(-1, value), value
-        )
+        self.operation.operands[k] = builder.select(is_beyond, -1, value)
 
     def set_beyond(self, k: int, dim: int, index: int) -> None:
         """Let indices in operand `k` beyond the true end of a dimension be `index`."""
@@ -145,26 +155,17 @@ class Grown:
         builder, value = Builder(self.operation, self.made), self.operation.operands[k]
         value = builder.convert(value, signed_index(builder.element_of(value)))
         place = builder.iota(builder.shape_of(value), dim, "i32")
-        end = builder.constant_like(self.operands_before(k)[dim], place)
-        is_true = builder.compare("LT", place, end)
-        self.operation.operands[k] = builder.select(
-            is_true, value, builder.constant_like(index, value)
-        )
+        is_true = builder.compare("LT", place, self.true_operand(k)[dim])
+        self.operation.operands[k] = builder.select(is_true, value, index)
 
     def _bounds(self, k: int, last: Sequence[int], dim: int | None) -> tuple[Builder, Value, Value]:
         """The indices in operand `k`, and `last` for each of them."""
-        value = self.operation.operands[k]
-        type_ = ir.RankedTensorType(value.type)
-        kind, bits = element_kind(str(type_.element_type))
-        most = (1 << (bits - (kind == "signed"))) - 1
-        numbers = [ir.IntegerAttr.get(type_.element_type, min(n, most)) for n in last]
-        shape = [] if dim is None else [len(numbers)]
-        dense = ir.DenseElementsAttr.get(
-            numbers, type=ir.RankedTensorType.get(shape, type_.element_type)
-        )
-        builder = Builder(self.operation, self.made)
-        bound = builder.dense(dense, dense.type)
-        return builder, value, builder.broadcast(bound, type_.shape, [] if dim is None else [dim])
+        builder, value = Builder(self.operation, self.made), self.operation.operands[k]
+        shape, element = builder.read_type(value.type)
+        numbers = [min(n, int(Reduction.MIN.identity(element))) for n in last]
+        if dim is None:
+            return builder, value, builder.constant_like(numbers[0], value)
+        return builder, value, builder.broadcast(numbered(builder, numbers, element), shape, [dim])
 
 
 def passing(rule: OpRule, factor: int) -> Fill | None:

@@ -43,9 +43,12 @@ def turned(value: Value, dim: int) -> Value | None:
     return maker.operands[0] if maker is not None and reverses(maker, [dim]) else None
 
 
-def is_alike_but_for_ones(one: Value, other: Value) -> bool:
-    """Whether the shapes of two values differ in dimensions of one element alone."""
-    return [n for n in shape_of(one) if n != 1] == [n for n in shape_of(other) if n != 1]
+def keeps_all_but_ones(op: ir.Operation) -> bool:
+    """Whether the shapes of operand and result differ in dimensions of one element alone."""
+    one, other = (
+        [n for n in shape_of(value) if n != 1] for value in (op.operands[0], op.results[0])
+    )
+    return one == other
 
 
 def adds_ones(op: ir.Operation) -> bool:
@@ -56,7 +59,7 @@ def adds_ones(op: ir.Operation) -> bool:
             return False
     elif op.name != "stablehlo.reshape":
         return False
-    return is_alike_but_for_ones(op.operands[0], op.results[0])
+    return keeps_all_but_ones(op)
 
 
 def without_ones(value: Value) -> tuple[Value, list[ir.Operation]]:

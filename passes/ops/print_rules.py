@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dtensor.dialect.diagnostics import diagnostic
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, ops_of
 from dtensor.dialect.names import FFT, GATHER_DOT, QR, RANKED, SCAN, SEARCH, SPLICE
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.rule import OpInfo, OpRule
@@ -63,8 +63,7 @@ def _kinds(kinds: tuple[str | None, ...]) -> str:
 
 
 def _operations(block: ir.Block) -> Iterator[ir.Operation]:
-    for view in block.operations:
-        op = view.operation
+    for op in ops_of(block):
         yield op
         if op.name in _WITH_BLOCKS or holds_program(op, op.name):
             for region in op.regions:

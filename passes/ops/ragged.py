@@ -113,8 +113,7 @@ def _is_range(placed: Placed) -> bool:
     if group is None:
         return True
     slot, dim = group
-    layout = placed.operands[slot] if slot >= 0 else placed.results[~slot]
-    return layout.dims[dim].is_contiguous
+    return placed.layout(slot).dims[dim].is_contiguous
 
 
 def expand_ragged_dot(op: LocalOp) -> Sequence[Value] | None:
@@ -167,7 +166,7 @@ def _bounds(op: LocalOp, sizes: Value) -> Value:
     each = ctx.broadcast(sizes, table, [*range(last), last + 1])
     index = ctx.element_of(sizes)
     is_before = ctx.compare("LT", ctx.iota(table, last + 1, index), ctx.iota(table, last, index))
-    return ctx.reduced(ctx.select(is_before, each, ctx.zeros(each.type)), last + 1, "sum")
+    return ctx.reduced(ctx.select(is_before, each, 0), last + 1, "sum")
 
 
 def _rows_before(op: LocalOp, bounds: Value, index: Value) -> Value:
@@ -198,9 +197,9 @@ def _of_groups(op: LocalOp, numbers: _Numbers, own: Value, first: Value, behind:
     shape = ctx.shape_of(made)
     row = ctx.iota(shape, dim, ctx.element_of(first))
     count = ctx.broadcast(ctx.binary("subtract", behind, first), shape)
-    made = ctx.select(ctx.compare("LT", row, count), made, ctx.zeros(made.type))
+    made = ctx.select(ctx.compare("LT", row, count), made, 0)
     longer = ctx.lengthened(made, dim, rows, 2 * rows)
-    start = ctx.binary("subtract", ctx.constant_like(rows, first), first)
+    start = ctx.binary("subtract", rows, first)
     return ctx.stretch(longer, dim, start, rows)
 
 

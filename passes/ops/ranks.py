@@ -35,8 +35,6 @@ from dtensor.passes.ops.opdef import (
 )
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
-_FEW, _MANY = 4, 1  # bits of a digit, for few places and for many
-
 
 def ranked_rule(op: OpInfo) -> OpRule:
     """`ij,k->ik`, or `ij,ki->ik`; of a split `j`, which is ordered, the shards count."""
@@ -56,7 +54,7 @@ def count_bytes(placed: Placed, digit: int) -> tuple[Traffic, ...]:
     op, dim = placed.op, named_dim(placed.op)
     word, size = placed.operands[0].dims[dim], op.operand_shapes[0][dim]
     bits = element_kind(op.operand_elements[0])[1]
-    wanted = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
+    wanted = math.prod(placed.shard(~0))
     places = op.operand_shapes[1][0]
     firsts = wanted // max(places, 1) * len(set(searched(_places(op.operation), places)))
     rounds, counts = bits // digit, (1 << digit) - 1
@@ -91,21 +89,15 @@ def _places(ranked: ir.Operation) -> list[int] | None:
     return known_places(ranked.operands[1], true)
 
 
-def expand_counts(op: LocalOp) -> Sequence[Value]:
-    """The keys at the places, 4 bits at a time, then the elements that have them."""
-    return [_counting(op, _FEW).elements()]
+def _counting(name: str, digit: int) -> Algorithm:
+    def expand(op: LocalOp) -> Sequence[Value]:
+        """The keys at the places, a few bits or one at a time, then the elements that have them."""
+        is_up = orders(op.operation.regions[0].blocks[0]) == "up"
+        dim = integer(op.operation.attributes[DIM])
+        true = true_size(op.operation, op.operand_shapes[0][dim])
+        return [Counting(op, dim, true, digit, is_up).elements()]
 
-
-def expand_bits(op: LocalOp) -> Sequence[Value]:
-    """The keys at the places, bit by bit, then the elements that have them."""
-    return [_counting(op, _MANY).elements()]
-
-
-def _counting(op: LocalOp, digit: int) -> Counting:
-    is_up = orders(op.operation.regions[0].blocks[0]) == "up"
-    dim = integer(op.operation.attributes[DIM])
-    true = true_size(op.operation, op.operand_shapes[0][dim])
-    return Counting(op, dim, true, digit, is_up)
+    return Algorithm(name, expand, is_cut(named_dim), lambda placed: count_bytes(placed, digit))
 
 
 def said_of_ranked(ranked: ir.Operation) -> tuple[object, ...]:
@@ -116,12 +108,8 @@ def said_of_ranked(ranked: ir.Operation) -> tuple[object, ...]:
 RANKED = OpDef(
     ranked_rule,
     (
-        Algorithm(
-            "counts", expand_counts, is_cut(named_dim), lambda placed: count_bytes(placed, _FEW)
-        ),
-        Algorithm(
-            "bits", expand_bits, is_cut(named_dim), lambda placed: count_bytes(placed, _MANY)
-        ),
+        _counting("counts", 4),  # for few places
+        _counting("bits", 1),
         Algorithm("local", expand_sorted, is_whole(named_dim)),
     ),
     flops=lambda op: comparisons(op, named_dim(op)),

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Builder, Trail
+from dtensor.dialect.mlir import Value, ir, ops_of
+from dtensor.passes.builder import Builder, filling, new_block
+from dtensor.passes.disjoint_sets import DisjointSets
 from dtensor.passes.ops.attributes import is_identity, shape_of
 from dtensor.passes.ops.combiners import combiner, combiners
 from dtensor.passes.program import copy_to
@@ -42,18 +43,17 @@ def reduced_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
 def _groups(body: ir.Block, count: int) -> list[list[int]]:
     """The numbers of the arrays, those together that a result of the body reads."""
     of: dict[Value, set[int]] = {value: {i % count} for i, value in enumerate(body.arguments)}
-    *operations, end = [view.operation for view in body.operations]
+    *operations, end = ops_of(body)
     for operation in operations:
         read = set().union(*(of.get(value, set()) for value in operation.operands))
         if len(operation.regions):
             read = set(range(count))  # which may read anything
         of |= dict.fromkeys(operation.results, read)
-    groups = [{i} | of.get(value, set()) for i, value in enumerate(end.operands)]
-    found: list[set[int]] = []
-    for group in groups:
-        others = [other for other in found if not other & group]
-        found = [*others, group.union(*(other for other in found if other & group))]
-    return sorted(sorted(group) for group in found)
+    together = DisjointSets[int]()
+    for i, value in enumerate(end.operands):
+        for k in of.get(value, set()):
+            together.join(k, i)
+    return together.sets(range(count))
 
 
 def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) -> ir.Operation:
@@ -70,19 +70,17 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
     )
     body = op.regions[0].blocks[0]
     arguments = [body.arguments[k] for k in places]
-    block = new.regions[0].blocks.append(
-        *(value.type for value in arguments), arg_locs=[op.location] * len(arguments)
-    )
+    block = new_block(new.regions[0], [value.type for value in arguments])
     known: dict[Value, Value] = dict(zip(arguments, block.arguments, strict=True))
     inside = set(body.arguments) - set(arguments)  # what others alone read
-    *operations, end = [view.operation for view in body.operations]
+    *operations, end = ops_of(body)
     for operation in operations:
         if inside.intersection(operation.operands):
             inside.update(operation.results)
             continue
         copy_to(ir.InsertionPoint(block), operation, known)
     given = [known.get(end.operands[k], end.operands[k]) for k in group]
-    Trail(ir.InsertionPoint(block), end.location).create(end.name, given, [])
+    filling(block).end(given)
     return new
 
 

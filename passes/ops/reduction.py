@@ -5,8 +5,9 @@ from __future__ import annotations
 from array import array
 from enum import StrEnum
 
+from dtensor.dialect.attributes import number_attr
 from dtensor.dialect.mlir import ir
-from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elements import EXACT, INEXACT, INTEGERS, element_kind
 
 # Largest finite value of the float types that have no infinity.
 _FINITE_MAX = {
@@ -15,7 +16,6 @@ _FINITE_MAX = {
     "f8E4M3B11FNUZ": 30.0,
     "f8E5M2FNUZ": 57344.0,
 }
-_INTEGERS = ("signed", "unsigned")
 
 
 class Reduction(StrEnum):
@@ -37,12 +37,12 @@ class Reduction(StrEnum):
     rounds: bool
     is_bitwise: bool
 
-    SUM = "sum", "stablehlo.add", (*_INTEGERS, "float", "complex"), False, True, False
-    MAX = "max", "stablehlo.maximum", (*_INTEGERS, "float"), True, False, False
-    MIN = "min", "stablehlo.minimum", (*_INTEGERS, "float"), True, False, False
-    PROD = "prod", "stablehlo.multiply", (*_INTEGERS, "float", "complex"), False, True, False
-    AND = "and", "stablehlo.and", ("bool", *_INTEGERS), True, False, True
-    OR = "or", "stablehlo.or", ("bool", *_INTEGERS), True, False, True
+    SUM = "sum", "stablehlo.add", (*INTEGERS, *INEXACT), False, True, False
+    MAX = "max", "stablehlo.maximum", (*INTEGERS, "float"), True, False, False
+    MIN = "min", "stablehlo.minimum", (*INTEGERS, "float"), True, False, False
+    PROD = "prod", "stablehlo.multiply", (*INTEGERS, *INEXACT), False, True, False
+    AND = "and", "stablehlo.and", EXACT, True, False, True
+    OR = "or", "stablehlo.or", EXACT, True, False, True
 
     def __new__(
         cls,
@@ -92,7 +92,7 @@ class Reduction(StrEnum):
             KeyError: it has no identity among elements of this type.
         """
         kind, bits = element_kind(element)
-        if kind in ("float", "complex", "other"):
+        if kind in (*INEXACT, "other"):
             high = _FINITE_MAX.get(element, float("inf"))
             scalars = {Reduction.SUM: -0.0, Reduction.PROD: 1.0}
             if kind != "complex":
@@ -122,13 +122,7 @@ class Reduction(StrEnum):
             code = "f" if str(element.element_type) == "f32" else "d"
             imaginary = identity if self is Reduction.SUM else 0.0
             return ir.DenseElementsAttr.get(array(code, [identity, imaginary]), type=tensor)
-        scalar: ir.Attribute
-        if isinstance(element, ir.IntegerType):
-            bits = int(identity)  # the bindings take signed numbers of 64 bits
-            scalar = ir.IntegerAttr.get(element, bits if bits < 1 << 63 else bits - (1 << 64))
-        else:
-            scalar = ir.FloatAttr.get(element, identity)
-        return ir.DenseElementsAttr.get_splat(tensor, scalar)
+        return ir.DenseElementsAttr.get_splat(tensor, number_attr(element, identity))
 
 
 _BY_TEXT = {reduction.value: reduction for reduction in Reduction}
@@ -142,5 +136,5 @@ def reductions_of(element: str) -> tuple[Reduction, ...]:
 
 _BY_KIND = {
     kind: tuple(reduction for reduction in Reduction if kind in reduction.elements)
-    for kind in ("bool", "signed", "unsigned", "float", "complex", "other")
+    for kind in (*EXACT, *INEXACT, "other")
 }

@@ -144,26 +144,24 @@ def _high_half(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
         wide = ("ui" if kind == "unsigned" else "i") + "64"
         product = make.binary("multiply", make.convert(left, wide), make.convert(right, wide))
         shift = "shift_right_logical" if kind == "unsigned" else "shift_right_arithmetic"
-        high = make.binary(shift, product, make.constant_like(bits, product))
+        high = make.binary(shift, product, bits)
         return [make.convert(high, element)]
     high = _high_half_of_64(make, left, right)
     if kind == "unsigned":
         return [high]
     # Of a negative number the bits are 2^64 too many, so its product is as many times the other's.
-    zero = make.zeros(left.type)
     for one, other in ((left, right), (right, left)):
-        more = make.select(make.compare("LT", one, zero), other, zero)
+        more = make.select(make.compare("LT", one, 0), other, 0)
         high = make.binary("subtract", high, more)
     return [high]
 
 
 def _high_half_of_64(make: Builder, left: Value, right: Value) -> Value:
     """The same of 64 bits without a sign, as in writing: digits of 32 bits, and what they carry."""
-    low = make.constant_like((1 << 32) - 1, left)
-    half = make.constant_like(32, left)
 
     def digits(value: Value) -> tuple[Value, Value]:
-        return make.binary("and", value, low), make.binary("shift_right_logical", value, half)
+        low = make.binary("and", value, (1 << 32) - 1)
+        return low, make.binary("shift_right_logical", value, 32)
 
     (a, b), (c, d) = digits(left), digits(right)
     _, carry = digits(make.binary("multiply", a, c))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dtensor.dialect.mlir import Value, ir, terminator
+from dtensor.dialect.mlir import Value, ir, ops_of, terminator
+from dtensor.passes.disjoint_sets import DisjointSets
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.attributes import CONSTANT, integer, shape_of, splat_of
 from dtensor.passes.ops.opdef import OpDef
@@ -68,12 +69,12 @@ def _definition(op: ir.Operation) -> OpDef:
     return opdef(op.name)
 
 
-class Ties:
+class BodyTies:
     """Which dimensions of the values in a body go together."""
 
     def __init__(self, body: ir.Block) -> None:
         self.body = body
-        self._parents: dict[object, object] = {}
+        self._together = DisjointSets[object]()
         self._fixed: list[object] = []
         self._rules: dict[ir.Operation, OpRule] = {}
         for op, name, _ in walk(body.owner.operation):
@@ -83,11 +84,11 @@ class Ties:
         for k, result in enumerate(results):
             for argument in (given[k], given[k + len(results)]):
                 self._tie_values(result, argument)
-        self._ends = {self._root(key) for key in self._fixed}
+        self._ends = {self._together.root(key) for key in self._fixed}
 
     def group(self, value: Value, dim: int) -> object | None:
         """What stands for all dimensions that are as long as one; None if it must stay so long."""
-        root = self._root((value, dim))
+        root = self._together.root((value, dim))
         return None if root in self._ends else root
 
     def _read(self, op: ir.Operation) -> None:
@@ -109,21 +110,11 @@ class Ties:
                 if found is None or found.factor not in passing:
                     self._fixed.append((value, d))
                 else:
-                    self._tie((value, d), (op, found.factor))
-
-    def _root(self, key: object) -> object:
-        while key in self._parents:
-            key = self._parents[key]
-        return key
+                    self._together.join((value, d), (op, found.factor))
 
     def _tie_values(self, one: Value, other: Value) -> None:
         for d in range(len(shape_of(one))):
-            self._tie((one, d), (other, d))
-
-    def _tie(self, one: object, other: object) -> None:
-        roots = self._root(one), self._root(other)
-        if roots[0] != roots[1]:
-            self._parents[roots[0]] = roots[1]
+            self._together.join((one, d), (other, d))
 
     def applied(self, ctx: ExpansionContext, arguments: Sequence[Value]) -> list[Value]:
         """What the body gives of arguments some of whose dimensions are longer or shorter."""
@@ -133,10 +124,9 @@ class Ties:
             for value, given in known.items()
             for d, size in enumerate(ctx.shape_of(given))
         }
-        last = terminator(self.body)
-        for view in self.body.operations:
-            if view.operation != last:
-                self._resize(ctx, view.operation, ctx.clone(view.operation), known, sizes)
+        *operations, last = ops_of(self.body)
+        for op in operations:
+            self._resize(ctx, op, ctx.clone(op), known, sizes)
         return [known[value] for value in last.operands]
 
     def _resize(

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from dtensor.dialect.axes import AxisRef, devices_along
-from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import matrix_attr
+from dtensor.dialect.mlir import Value, ir, ops_of
+from dtensor.passes.creation import integers_attr, matrix_attr, with_sizes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops.attributes import is_identity, splat_number
 from dtensor.passes.ops.combiners import combiners
@@ -44,7 +44,7 @@ def is_associative(region: ir.Region) -> bool:
 
 def _is_log_add_exp(region: ir.Region) -> bool:
     """The body of jax.lax.cumlogsumexp, log(exp(a) + exp(b))."""
-    return [view.operation.name for view in region.blocks[0].operations] == _LOG_ADD_EXP
+    return [op.name for op in ops_of(region.blocks[0])] == _LOG_ADD_EXP
 
 
 def scan_bytes(placed: Placed, dim: int) -> tuple[Traffic, ...]:
@@ -99,7 +99,7 @@ def totals_before(
     before, has_before = list[Value](), None
     step = 1
     while step < shards:
-        limit = ctx.constant_like(shards - step if is_reverse else step, shard)
+        limit = shards - step if is_reverse else step
         has_any = ctx.compare("LT" if is_reverse else "GE", shard, limit)
         come = [from_beside(ctx, value, axes, step if is_reverse else -step) for value in total]
         if has_before is None:
@@ -127,11 +127,11 @@ def _windowed(
     for value in values:
         shape, element = ctx.read_type(value.type)
         results = shape[dim] + sum(padding) - size + 1
-        types.append(ctx.tensor_type((*shape[:dim], results, *shape[dim + 1 :]), element))
+        types.append(ctx.tensor_type(with_sizes(shape, dim, results), element))
     copy, rank = op.again(values, types), len(ctx.shape_of(values[0]))
     sizes = [size if d == dim else 1 for d in range(rank)]
     pairs = [padding if d == dim else (0, 0) for d in range(rank)]
-    copy.attributes["window_dimensions"] = ir.DenseI64ArrayAttr.get(sizes)
+    copy.attributes["window_dimensions"] = integers_attr(sizes)
     copy.attributes["padding"] = matrix_attr(pairs)
     return list(copy.results)
 

@@ -22,8 +22,8 @@ from dtensor.passes.ops.indexing import (
     Spread,
     clamped,
     index_columns,
+    indexed_dims,
     say_whole,
-    scatter_dims,
     spread_windows,
 )
 from dtensor.passes.ops.opdef import OpDef, local
@@ -45,8 +45,7 @@ def scatter_rule(op: OpInfo) -> OpRule:
     could not tell which is the last.
     """
     count = len(op.result_shapes)
-    operand, indices, updates = (op.operand_shapes[k] for k in (0, count, count + 1))
-    dims = scatter_dims(op.operation, operand, len(indices), updates)
+    dims = indexed_dims(op.operation, op.operand_shapes)
     inputs, slices = range(count), range(count + 1, 2 * count + 1)
     reduction = combiner(op.operation.regions[0])
     is_overwriting = overwrites(op.operation.regions[0], count)
@@ -68,7 +67,7 @@ def scatter_rule(op: OpInfo) -> OpRule:
         builder.share(*kept(d), *((k, u) for k in slices))
     for d in (*(d for d, _ in dims.picked), *(d for d, _, _ in dims.cut)):
         builder.share(*kept(d))
-    say_whole(builder, dims, count, len(indices), slices)
+    say_whole(builder, dims, count, len(op.operand_shapes[count]), slices)
     _scatter_passes(builder, reduction, dims)
     return builder.build()
 
@@ -125,7 +124,7 @@ def expand_scatter(op: LocalOp) -> Sequence[Value] | None:
     count = len(op.result_layouts)
     layout, indices = op.operand_layouts[0], op.operands[count]
     shape, updates = op.operand_shapes[0], op.operand_shapes[count + 1]
-    dims = scatter_dims(op.operation, shape, len(op.operand_shapes[count]), updates)
+    dims = indexed_dims(op.operation, op.operand_shapes)
     picked = [(d, c) for d, c in dims.picked if layout.dims[d].split > 1]
     cut = [entry for entry in dims.cut if layout.dims[entry[0]].split > 1]
     if not picked and not cut:
@@ -154,7 +153,7 @@ def _inside_or_before(ctx: ExpansionContext, start: Value, size: int, window: in
     """Where windows begin; one that does not lie wholly inside lies before all elements."""
     start = ctx.convert(start, signed_index(ctx.element_of(start)))
     is_inside = ctx.within(start, 0, size - window + 1)
-    return ctx.select(is_inside, start, ctx.constant_like(-window, start))
+    return ctx.select(is_inside, start, -window)
 
 
 def _scatter_at_one_index(
@@ -187,7 +186,7 @@ def _own_or_outside(
     local, mine = ctx.localise_index(index, layout, dim, size)
     if layout.dims[dim].is_contiguous:
         return local
-    return ctx.select(mine, local, ctx.constant_like(-1, local))
+    return ctx.select(mine, local, -1)
 
 
 def scatter_ties(op: OpInfo) -> list[padding.Tie]:
@@ -196,7 +195,7 @@ def scatter_ties(op: OpInfo) -> list[padding.Tie]:
     if combiner(op.operation.regions[0]) is not None:
         return []
     slots = range(count + 1, 2 * count + 1)
-    spread = _dims_of(op).spread
+    spread = indexed_dims(op.operation, op.operand_shapes).spread
     return [
         (padding.Along(count, i), *(padding.Along(slot, u) for slot in slots)) for i, u in spread
     ]
@@ -210,7 +209,7 @@ def lengthen_scatter(op: padding.Grown) -> None:
     """
     count = len(op.results)
     operand, indices, updates = (op.info.operand_shapes[k] for k in (0, count, count + 1))
-    dims = _dims_of(op.info)
+    dims = indexed_dims(op.operation, op.info.operand_shapes)
     is_vector = dims.vector_dim < len(indices)
     components = range(indices[dims.vector_dim] if is_vector else 1)
     ends = {c: operand[d] - updates[u] for d, c, u in dims.cut if op.grows(0, d)}
@@ -221,14 +220,8 @@ def lengthen_scatter(op: padding.Grown) -> None:
     for tie in scatter_ties(op.info):
         if op.grows(count, tie[0].dim):
             op.set_beyond(count, tie[0].dim, before)
-    if op.operands[count] != op.operands_before(count):
+    if op.operands[count] != op.true_operand(count):
         op.deny("indices_are_sorted", "unique_indices")
-
-
-def _dims_of(op: OpInfo) -> IndexedDims:
-    count = len(op.result_shapes)
-    operand, indices, updates = (op.operand_shapes[k] for k in (0, count, count + 1))
-    return scatter_dims(op.operation, operand, len(indices), updates)
 
 
 SCATTER = OpDef(

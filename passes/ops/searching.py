@@ -129,7 +129,7 @@ def expand_by_owner(op: LocalOp) -> Sequence[Value]:
     found = ctx.binary("add", _bisected(op, low, high, longest), ctx.times(owner, local))
     shard = ctx.convert(ctx.axis_index(word.axes), ctx.element_of(owner))
     mine = ctx.compare("EQ", owner, ctx.broadcast(shard, ctx.shape_of(owner)))
-    return [ctx.select(mine, found, ctx.zeros(found.type))]
+    return [ctx.select(mine, found, 0)]
 
 
 def _leaf(op: LocalOp, start: Start, local: int) -> Value:
@@ -149,7 +149,7 @@ def _leaf(op: LocalOp, start: Start, local: int) -> Value:
         return [make.select(is_down, down, up)]
 
     (node,) = counted_loop(ctx, start.depth, [node], step)
-    return ctx.binary("subtract", node, ctx.constant_like(inner, node))
+    return ctx.binary("subtract", node, inner)
 
 
 def _read_first(op: LocalOp, start: Start, local: int) -> tuple[Value, list[int]]:

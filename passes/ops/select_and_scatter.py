@@ -18,9 +18,9 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect.axes import AxisRef, devices_along
-from dtensor.dialect.mlir import Value, forget, ir
+from dtensor.dialect.mlir import Value, forget, ir, ops_of
 from dtensor.dialect.names import FILL
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
@@ -74,7 +74,7 @@ def select_and_scatter_rule(op: OpInfo) -> OpRule:
 def _compares(body: ir.Region) -> bool:
     """Whether the body selects by one comparison of its two arguments."""
     block = body.blocks[0]
-    operations = [view.operation for view in block.operations]
+    operations = ops_of(block)
     if len(operations) != 2 or operations[0].name != "stablehlo.compare":
         return False
     return (
@@ -108,7 +108,7 @@ def _applies(placed: Placed) -> bool:
 
 def _bytes(placed: Placed) -> tuple[Traffic, ...]:
     layout, traffic = placed.operands[0], []
-    local = list(layout.local_shape(placed.op.operand_shapes[0]))
+    local = list(placed.shard(0))
     item = element_bytes(placed.op.operand_elements[0]) + element_bytes(
         placed.op.result_elements[0]
     )
@@ -248,15 +248,10 @@ def _added(
     where: Value | None = None,
 ) -> Value:
     """`value` with rows added from a place along `dim` on, if `where` holds."""
-    size, count = ctx.shape_of(value)[dim], ctx.shape_of(rows)[dim]
-    own = ctx.cut(value, dim, place, count)
+    own = ctx.cut(value, dim, place, ctx.shape_of(rows)[dim])
     total = ctx.binary("add", own, rows)
-    parts = [total if where is None else ctx.select(where, total, own)]
-    if place > 0:
-        parts.insert(0, ctx.cut(value, dim, 0, place))
-    if place + count < size:
-        parts.append(ctx.cut(value, dim, place + count, size - place - count))
-    return ctx.joined(parts, dim)
+    total = total if where is None else ctx.select(where, total, own)
+    return ctx.patched(value, dim, place, total)
 
 
 def select_and_scatter_flops(op: OpInfo) -> float:

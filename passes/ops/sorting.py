@@ -10,7 +10,6 @@ from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir, stablehlo
 from dtensor.dialect.names import PLACES, SIZE
-from dtensor.passes.builder import Trail
 from dtensor.passes.cost.model import all_gather_bytes, permute_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
@@ -24,7 +23,7 @@ from dtensor.passes.ops.columnsort import (
     expand_exchange,
     sorted_dimension,
 )
-from dtensor.passes.ops.comparators import sorted_by
+from dtensor.passes.ops.comparators import compare_numbers, sorted_by
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.linalg import leading
@@ -87,7 +86,7 @@ def _blocks(word: Dim) -> int:
 def candidate_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The candidates of every shard and their indices, on every device."""
     op, word = placed.op, placed.operands[0].dims[-1]
-    rows = math.prod(placed.results[0].local_shape(op.result_shapes[0])[:-1])
+    rows = math.prod(placed.shard(~0)[:-1])
     count = min(op.operand_shapes[0][-1] // word.split, op.result_shapes[0][-1])
     wire = sum(
         all_gather_bytes(rows * count * word.split * element_bytes(element), word.split)
@@ -137,7 +136,7 @@ def _pairs_up(placed: Placed) -> bool:
 def pair_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The candidates of one shard and their indices, once for each doubling."""
     op, word = placed.op, placed.operands[0].dims[-1]
-    count = math.prod(placed.results[0].local_shape(op.result_shapes[0]))
+    count = math.prod(placed.shard(~0))
     steps = word.split.bit_length() - 1
     wire = steps * sum(permute_bytes(count * element_bytes(e)) for e in op.result_elements)
     return (Traffic(word.axes, wire, 2 * steps),)
@@ -156,8 +155,8 @@ def expand_pairs(op: LocalOp) -> Sequence[Value]:
     shard, distance = ctx.axis_index(word.axes), 1
     while distance < word.split:
         sources = [k ^ distance for k in range(word.split)]
-        bit = ctx.binary("and", shard, ctx.constant_like(distance, shard))
-        is_first = ctx.compare("EQ", bit, ctx.constant_like(0, bit))
+        bit = ctx.binary("and", shard, distance)
+        is_first = ctx.compare("EQ", bit, 0)
         both = []
         for own in (values, index):
             other = permuted(ctx, own, word.axes, sources)
@@ -180,13 +179,7 @@ def _in_order(op: LocalOp, values: Value, index: Value) -> tuple[Value, Value]:
     if _blocks(op.operand_layouts[0].dims[-1]) == 1:
         return values, index
     attributes = {"dimension": index_attr(last), "is_stable": ir.BoolAttr.get(False)}
-
-    def compare(body: ir.Block) -> None:
-        inside = Trail(ir.InsertionPoint(body), ctx.location)
-        is_before = inside.compare("LT", body.arguments[0], body.arguments[1])
-        inside.create("stablehlo.return", [is_before], [])
-
-    index, values = sorted_by(ctx, [index, values], attributes, compare)
+    index, values = sorted_by(ctx, [index, values], attributes, compare_numbers)
     return values, index
 
 
@@ -218,7 +211,7 @@ def expand_whole(op: LocalOp) -> Sequence[Value] | None:
 def _masked(ctx: ExpansionContext, value: Value, index: Value, true: int, scalar: Value) -> Value:
     """A value with a scalar, or one for each row, where the index is `true` or more."""
     shape = ctx.shape_of(value)
-    inside = ctx.compare("LT", index, ctx.constant_like(true, index))
+    inside = ctx.compare("LT", index, true)
     rank = len(ctx.shape_of(scalar))
     return ctx.select(inside, value, ctx.broadcast(scalar, shape, list(range(rank))))
 
@@ -228,7 +221,7 @@ def _before_none(ctx: ExpansionContext, values: Value) -> Value:
     shape, element = ctx.read_type(values.type)
     bits = f"i{element_kind(element)[1]}"
     pattern = ctx.bitcast(values, bits)
-    is_negative = ctx.compare("LT", pattern, ctx.constant_like(0, pattern))
+    is_negative = ctx.compare("LT", pattern, 0)
     is_nan = ctx.compare("NE", values, values)
     last = len(shape) - 1
     has_any = ctx.reduced(ctx.binary("and", is_negative, is_nan), last, Reduction.OR)

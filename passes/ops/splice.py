@@ -176,7 +176,7 @@ def ring_bytes(placed: Placed) -> tuple[Traffic, ...]:
         return ()
     wire, moved = sum(counts) * placed.row_bytes(~0, dim), _moved_before(op.operation)
     if moved:
-        local = placed.results[0].local_shape(op.result_shapes[0])
+        local = placed.shard(~0)
         new = sum(
             min(1.0, rows / local[d]) for d, rows in moved if placed.results[0].dims[d].split > 1
         )
@@ -229,11 +229,7 @@ def _replaced(
     mask = ctx.combined("or", (ctx.within(places, *stretch.range) for stretch in stretches))
     old, new = (ctx.cut(side, dim, first, end - first) for side in (result, value))
     chosen = ctx.select(ctx.broadcast(mask, ctx.shape_of(old), [dim]), new, old)
-    around = [ctx.cut(result, dim, 0, first)] if first else []
-    around.append(chosen)
-    if end < local:
-        around.append(ctx.cut(result, dim, end, local - end))
-    return ctx.joined(around, dim)
+    return ctx.patched(result, dim, first, chosen)
 
 
 def _of_whole(
@@ -257,8 +253,7 @@ def _of_whole(
     around = ctx.zeros(ctx.tensor_type(shape, ctx.element_of(source)))
     value = ctx.joined([around, value, around], dim)
     shard = ctx.axis_index(axes)
-    before = ctx.constant_like(shape[dim] - stretches[0].place, shard)
-    at = ctx.binary("add", ctx.times(shard, shape[dim]), before)
+    at = ctx.binary("add", ctx.times(shard, shape[dim]), shape[dim] - stretches[0].place)
     at = clamped(ctx, at, end - start + shape[dim] + 1)
     return ctx.stretch(value, dim, at, shape[dim])
 

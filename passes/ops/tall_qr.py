@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dtensor.dialect.attributes import entries_of
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir
@@ -59,7 +60,7 @@ def _is_tall(placed: Placed) -> bool:
 def triangle_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """The triangle of each shard on every device, and a sign for each column."""
     op, word = placed.op, placed.operands[0].dims[-2]
-    *batch, _, columns = placed.operands[0].local_shape(op.operand_shapes[0])
+    *batch, _, columns = placed.shard(0)
     size = math.prod(batch) * element_bytes(op.operand_elements[0])
     triangle = (columns + 1) // 2 * (columns + 1) * size
     wire = all_gather_bytes(triangle * word.split, word.split)
@@ -109,15 +110,13 @@ def _factorised(op: LocalOp, matrix: Value) -> list[Value]:
     """Q and R of matrices that the device has."""
     ctx = op.ctx
     (*batch, _, columns), element = ctx.read_type(matrix.type)
-    calls = [ir.DictAttr(op.operation.attributes[name]) for name in (FACTOR, PRODUCT)]
-    entries = [[call[i] for i in range(len(call))] for call in calls]
-    factor, product = ({entry.name: entry.attr for entry in call} for call in entries)
+    factor, product = (entries_of(op.operation.attributes[name]) for name in (FACTOR, PRODUCT))
     scales = ctx.tensor_type((*batch, columns), element)
     made = ctx.create("stablehlo.custom_call", [matrix], [matrix.type, scales], factor)
     q = ctx.value("stablehlo.custom_call", list(made.results), matrix.type, product)
     square = (*batch, columns, columns)
     top = ctx.slice(made.results[0], [0] * len(square), square)
-    return [q, ctx.select(_upper(ctx, square), top, ctx.zeros(top.type))]
+    return [q, ctx.select(_upper(ctx, square), top, 0)]
 
 
 def _upper(make: Builder, shape: Sequence[int]) -> Value:
@@ -151,7 +150,7 @@ def _unpacked(op: LocalOp, packed: Value, size: int) -> Value:
     lower = ctx.slice(packed, [*none, 0, 0], [*many, size - height, size])
     lower = ctx.reversed(ctx.reversed(lower, rank - 2), rank - 1)
     both = ctx.joined([upper, lower], rank - 2) if size > height else upper
-    return ctx.select(_upper(ctx, (*many, size, size)), both, ctx.zeros(both.type))
+    return ctx.select(_upper(ctx, (*many, size, size)), both, 0)
 
 
 def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
@@ -166,22 +165,19 @@ def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
     (*batch, size, _), element = ctx.read_type(top.type)
     real = real_element(element)
     row, square, ahead = (*batch, size), (*batch, size, size), list(range(len(batch)))
-    row_type, real_row = ctx.tensor_type(row, element), ctx.tensor_type(row, real)
-    pivot_type = ctx.tensor_type(batch, real)
+    real_row, pivot_type = ctx.tensor_type(row, real), ctx.tensor_type(batch, real)
 
     def real_part(make: Builder, value: Value, type_: ir.Type) -> Value:
         return value if real == element else make.value("stablehlo.real", [value], type_)
 
     def side(make: Builder, value: Value, otherwise: int | Value) -> Value:
         """-1 for negative numbers, 1 for positive ones."""
-        one, zero = make.constant_like(1, value), make.constant_like(0, value)
-        minus = make.constant_like(-1, value)
-        last = make.constant_like(otherwise, value) if isinstance(otherwise, int) else otherwise
-        rest = make.select(make.compare("GT", value, zero), one, last)
-        return make.select(make.compare("LT", value, zero), minus, rest)
+        one = make.constant_like(1, value)
+        rest = make.select(make.compare("GT", value, 0), one, otherwise)
+        return make.select(make.compare("LT", value, 0), -1, rest)
 
     on_diagonal = ctx.compare("EQ", *(ctx.iota(square, len(batch) + k, "i32") for k in (0, 1)))
-    diagonal = ctx.select(on_diagonal, triangle, ctx.zeros(triangle.type))
+    diagonal = ctx.select(on_diagonal, triangle, 0)
     diagonal = ctx.reduced(diagonal, len(batch) + 1, "sum")
     sides = side(ctx, real_part(ctx, diagonal, real_row), 1)
 
@@ -195,14 +191,13 @@ def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
         across, down = make.reshape(across, row), make.reshape(down, row)
         place = make.iota(row, len(batch), "i32")
         is_here = make.compare("EQ", place, make.broadcast(number, row))
-        here = make.select(is_here, across, make.zeros(row_type))
-        pivot = make.reduced(here, len(batch), "sum")
+        pivot = make.reduced(make.select(is_here, across, 0), len(batch), "sum")
         part = real_part(make, pivot, pivot_type)
-        mine = make.select(is_here, sides, make.zeros(real_row))
+        mine = make.select(is_here, sides, 0)
         same = side(make, part, make.reduced(mine, len(batch), "sum"))
-        size_of = make.value("stablehlo.abs", [part], part.type)
-        is_kept = make.compare("GE", size_of, make.constant_like(1, part))
-        turned = make.value("stablehlo.negate", [same], same.type)
+        size_of = make.unary("abs", part)
+        is_kept = make.compare("GE", size_of, 1)
+        turned = make.unary("negate", same)
         sign = make.select(is_kept, same, turned)
         ends = make.binary("add", pivot, make.convert(same, element))
         share = make.binary("divide", down, make.broadcast(ends, row, ahead))
@@ -218,7 +213,7 @@ def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
 
     signs = counted_loop(ctx, size, [top, ctx.zeros(real_row)], step)[1]
     axes = op.operand_layouts[0].dims[-2].axes
-    signs = ctx.select(ctx.is_shard(axes, 0), signs, ctx.zeros(real_row))
+    signs = ctx.select(ctx.is_shard(axes, 0), signs, 0)
     return ctx.all_reduced(signs, axes, "sum")
 
 

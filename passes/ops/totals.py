@@ -17,9 +17,10 @@ from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir, terminator
 from dtensor.dialect.names import ALGORITHM, OPERANDS, RESULTS
-from dtensor.passes.builder import Builder, integers_attr
+from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes, all_to_all_bytes
-from dtensor.passes.expansion.context import ExpansionContext, LocalOp, Shape
+from dtensor.passes.creation import Shape, integers_attr
+from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.combiners import combiner, commutes
@@ -97,18 +98,14 @@ def expand_exchanged(op: LocalOp) -> Sequence[Value]:
 
 def _total_bytes(placed: Placed) -> list[float]:
     """Bytes of the totals of one shard, of each operand."""
-    n = math.prod(_local_result(placed))
+    n = math.prod(placed.shard(~0))
     return [n * element_bytes(element) for element in placed.op.result_elements]
-
-
-def _local_result(placed: Placed) -> tuple[int, ...]:
-    return placed.results[0].local_shape(placed.op.result_shapes[0])
 
 
 def _shared_dim(placed: Placed) -> int | None:
     """A dimension of the results that divides among the shards; None if there is none."""
     devices = devices_along(axes_of_reduced(placed))
-    sizes = enumerate(_local_result(placed))
+    sizes = enumerate(placed.shard(~0))
     return next((d for d, size in sizes if size and size % devices == 0), None)
 
 
@@ -204,9 +201,7 @@ def leave_out_ends(op: Grown, dims: Sequence[int]) -> None:
     for d in dims:
         if op.has_end and op.grows(0, d):
             place = make.iota((shape[d],), 0, index_element(shape[d]))
-            is_inside = make.compare(
-                "LT", place, make.constant_like(op.operands_before(0)[d], place)
-            )
+            is_inside = make.compare("LT", place, op.true_operand(0)[d])
             valid.append(make.broadcast(is_inside, shape, [d]))
     if valid:
         types = [result.type for result in op.operation.results]

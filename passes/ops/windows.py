@@ -290,6 +290,6 @@ REDUCE_WINDOW = OpDef(
         window_fill,
         lengthen_windows,
         reduce_window_ties,
-        longer_windows.window_alike(reduce_window_ties),
+        padding.little_apart(reduce_window_ties),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dtensor.dialect.ends import read_padding, read_steps
 from dtensor.dialect.mlir import ir
-from dtensor.passes.builder import matrix_attr
+from dtensor.passes.creation import matrix_attr
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.attributes import convolution_numbers
 

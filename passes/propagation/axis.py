@@ -136,7 +136,7 @@ def respect_taken_digits(found: Reach, decided: Decided, pins: Pins) -> None:
         )
 
 
-def keep_blocks_inside(found: Reach, decided: Decided, later: Sequence[int] = ()) -> None:
+def keep_blocks_inside(found: Reach, decided: Decided, later: Sequence[int]) -> None:
     """Move the axis ahead of blocks on arguments and results, which have none ahead of an axis.
 
     What stands ahead may be another axis that is decided, or one that comes later.

@@ -16,6 +16,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.kinds import BACKWARD, DIRECTION, FORWARD
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.names import ALLOWED_DIRECTION, PROPAGATION_BARRIER
+from dtensor.passes.disjoint_sets import DisjointSets
 from dtensor.passes.graph import THROUGH, Graph, Node
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.propagation.labels import Label, LabelTable
@@ -78,28 +79,20 @@ def _direction(node: Node) -> str:
 
 
 def _parts(task: Task, barriers: Mapping[int, str]) -> list[int]:
-    """Per node the first node of its part: what no barrier, and nothing given, is between.
+    """Per node a node that stands for its part: what no barrier, and nothing given, is between.
 
     Nor what is free: it joins nothing.
     """
     graph, pins = task.graph, task.pins
-    above = list(range(len(graph.nodes)))
-
-    def root(node: int) -> int:
-        while above[node] != node:
-            above[node] = above[above[node]]
-            node = above[node]
-        return node
-
+    parts = DisjointSets[int]()
     given = {i for i, layout in pins.layouts.items() if not layout.has_open} | pins.whole
     for value, users in enumerate(graph.uses):
         maker = graph.producer[value]
         if task.free[value] or not graph.types[value].shape or maker in given:
             continue
         for node in [n for n, _ in users if n not in barriers and n not in given]:
-            one, other = sorted((root(maker), root(node)))
-            above[other] = one
-    return [root(node.index) for node in graph.nodes]
+            parts.join(node, maker)
+    return [parts.root(node.index) for node in graph.nodes]
 
 
 def _cut(graph: Graph, shut: list[int]) -> Graph:

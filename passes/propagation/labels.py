@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dtensor.passes.derivation import passed_places, split_places
 from dtensor.passes.graph import JOINTS, MANUAL_EDGES, MANUAL_READ, Node
-from dtensor.passes.ops.rule import DimMap, OpRule
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, partial_place, split_place
+from dtensor.passes.ops.rule import OpRule
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE
 
 # Whether an op with this rule has an algorithm, given the places of its operands and results.
 Computes = Callable[[OpRule, tuple[int, ...], tuple[int, ...]], bool]
@@ -50,23 +51,6 @@ class Label:
         self.is_idle = all(place == WHOLE for place in self.places)
 
 
-def fit(dims: tuple[DimMap | None, ...], factor: int, major: int, n: int) -> int | None:
-    """The place that the digit `(major, n)` of a factor has on a tensor.
-
-    Returns:
-        A split; WHOLE where the tensor does not carry the factor; None where the digit straddles
-        two dimensions or does not divide.
-    """
-    carried = False
-    for d, m in enumerate(dims):
-        if m is None or m.factor != factor:
-            continue
-        carried = True
-        if major % m.before == 0 and m.size % (major // m.before * n) == 0:
-            return split_place(d, m.outer * (major // m.before))
-    return None if carried else WHOLE
-
-
 class RuleLabels:
     """The labels of one rule for an axis of `n` devices."""
 
@@ -75,13 +59,7 @@ class RuleLabels:
         self._computes = computes
         self.n = n
         self.idle = Label((WHOLE,) * len(rule.operands), (WHOLE,) * len(rule.results))
-        self.passes = [
-            Label(
-                tuple(WHOLE if kind is None else partial_place(kind) for kind in p.operands),
-                tuple(WHOLE if kind is None else partial_place(kind) for kind in p.results),
-            )
-            for p in rule.passes
-        ]
+        self.passes = [Label(*places) for places in passed_places(rule)]
         self._by_digit: dict[tuple[int, int], Label | None] = {}
         self._by_place: dict[tuple[int, int], tuple[Label, ...]] = {}
         self.cuts: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -98,19 +76,11 @@ class RuleLabels:
         spec = rule.factors[factor]
         if spec.size == 0 or spec.size % (major * n):
             return None
-        ins = [fit(dims, factor, major, n) for dims in rule.operands]
-        outs = [fit(dims, factor, major, n) for dims in rule.results]
-        if None in ins or None in outs:
+        places = split_places(rule, factor, major, n)
+        if places is None:
             self._note_cut(factor, major)
             return None
-        places_in = [WHOLE if p is None else p for p in ins]
-        places_out = [WHOLE if p is None else p for p in outs]
-        if spec.reduction is not None:
-            part = partial_place(spec.reduction)
-            for k in spec.partial_operands:
-                places_in[k] = part
-            places_out = [part if p == WHOLE else p for p in places_out]
-        label = Label(tuple(places_in), tuple(places_out), factor, major, True)
+        label = Label(*places, factor, major, True)
         if spec.kind.is_local or self._computes(rule, label.ins, label.outs):
             return label
         return None

@@ -12,7 +12,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassOptionError, PassState
 from dtensor.passes.cost.units import seconds_text
 from dtensor.passes.functions import main_function
-from dtensor.passes.graph import OP, Graph, Node, read_graph, title_of
+from dtensor.passes.graph import OP, Graph, Node, title_of
 from dtensor.passes.ledger import Ledger, NodeFacts
 from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.planning.limits import EFFORTS, Limits
@@ -53,8 +53,7 @@ class PropagatePass(Pass):
                 function,
                 "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)",
             )
-        graph = state.graph if state.graph is not None else read_graph(function)
-        state.graph = graph
+        graph = state.graph_of(function)
         pins = read_pins(graph, state.meshes)
         check_even(graph, pins)
         _note_fallbacks(graph, state.ledger)

@@ -128,11 +128,11 @@ class Worklist:
         else:
             self._later.append(node)
 
-    def sweeps(self, limit: int | None = None) -> Iterator[int]:
-        """The waiting nodes, forward, then backward, ... until none wait or `limit` is reached."""
-        turn = 0
-        while self._later and (limit is None or turn < limit):
-            self._sign = 1 if turn % 2 == 0 else -1
+    def sweeps(self) -> Iterator[int]:
+        """The waiting nodes, forward, then backward, ... until none wait."""
+        self._sign = -1
+        while self._later:
+            self._sign = -self._sign
             self._heap = [self._sign * node for node in self._later]
             self._later = []
             heapq.heapify(self._heap)
@@ -143,4 +143,3 @@ class Worklist:
                 self._waits[node] = False
                 yield node
             self._sweeping = False
-            turn += 1

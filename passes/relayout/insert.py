@@ -10,8 +10,8 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir, replace_op
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.builder import place_behind
 from dtensor.passes.cost.units import seconds_text
+from dtensor.passes.creation import place_behind
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -25,7 +25,6 @@ from dtensor.passes.graph import (
     RESULT,
     Graph,
     Node,
-    read_graph,
 )
 from dtensor.passes.ledger import Record
 from dtensor.passes.locations import all_ids, operation_name, tag, tagged_id
@@ -53,12 +52,8 @@ class InsertRelayoutsPass(Pass):
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Insert the relayouts and their records."""
-        graph = state.graph
-        if graph is None:
-            graph = read_graph(main_function(module))
-        planned = state.planned
-        if planned is None:
-            planned = read_planned(graph, state.meshes)
+        graph = state.graph_of(main_function(module))
+        planned = state.planned or read_planned(graph, state.meshes)
         inserter = _Inserter(graph, planned, state)
         for value in range(len(graph.values)):
             inserter.visit(value)

@@ -102,10 +102,7 @@ def _with(state: State, atoms: Iterable[int], new: State) -> State:
 
 def without(state: State, atoms: Iterable[int]) -> State:
     """A state in which some atoms are nowhere."""
-    places = list(state)
-    for atom in atoms:
-        places[atom] = NOWHERE
-    return tuple(places)
+    return _with(state, atoms, (NOWHERE,) * len(state))
 
 
 def _sent(problem: Problem, kind: str, atoms: tuple[int, ...], result: State, wire: float) -> Move:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import layouts_array_attr, read_meshes
+from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import (
     Value,
@@ -271,7 +271,7 @@ class OptimizeRelayoutsPass(Pass):
     narrow: bool = True  # move relayouts to the narrower side of a conversion
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        work = Relayouts(module, state, state.meshes or read_meshes(module))
+        work = Relayouts(module, state, state.meshes_of(module))
         if not work.ops:
             return
         off = [move_narrow_values] * (not self.narrow) + [hoist_invariants] * (not self.hoist)

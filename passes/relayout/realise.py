@@ -15,6 +15,7 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.axes import devices_along
 from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.exchanges import in_rounds
 from dtensor.passes.relayout.steps import Step
@@ -51,17 +52,16 @@ def _on_rows(value: Value, step: Step, builder: ExpansionContext) -> Value:
     """A collective on a dimension, in each of its `outer` rows."""
     shape, element = builder.read_type(value.type)
     dim, outer, parts = step.dim, step.outer, devices_along(step.axes)
-    rows = (*shape[:dim], outer, shape[dim] // outer, *shape[dim + 1 :])
     at = dim + 1 if outer > 1 else dim
-    work = list(rows if outer > 1 else shape)
-    operand = builder.reshape(value, work)
+    operand = builder.regrouped(value, dim, outer, shape[dim] // outer) if outer > 1 else value
+    work = list(builder.shape_of(operand))
     work[at] = work[at] * parts if step.kind == "gather" else work[at] // parts
     attributes = {names.AXES: builder.axes(step.axes), names.DIM: index_attr(at)}
     if step.reduction:
         attributes[names.REDUCTION] = ir.StringAttr.get(step.reduction)
     type_ = builder.tensor_type(work, element)
     result = builder.value(_NAMES[step.kind], [operand], type_, attributes)
-    return builder.reshape(result, (*shape[:dim], outer * work[at], *shape[dim + 1 :]))
+    return builder.reshape(result, with_sizes(shape, dim, outer * work[at]))
 
 
 def _all_to_all(value: Value, step: Step, builder: ExpansionContext) -> Value:
@@ -170,24 +170,21 @@ def _match(value: Value, step: Step, builder: ExpansionContext) -> Value:
     """Each round brings a piece."""
     shape = builder.shape_of(value)
     part = shape[step.dim] // step.outer // step.pieces
-    rows = (*shape[: step.dim], step.outer, step.pieces * part, *shape[step.dim + 1 :])
-    value = builder.reshape(value, rows)
+    value = builder.regrouped(value, step.dim, step.outer, step.pieces * part)
     value = in_rounds(builder, value, value, step.dim + 1, step.axes, step.rounds, part)
     return builder.reshape(value, shape)
 
 
 def _spread(value: Value, step: Step, builder: ExpansionContext) -> Value:
-    shape, _ = builder.read_type(value.type)
-    dim, parts = step.dim, devices_along(step.axes)
+    shape, dim, parts = builder.shape_of(value), step.dim, devices_along(step.axes)
     rest = shape[dim] // step.outer
-    rows = (*shape[:dim], step.outer, rest, *shape[dim + 1 :])
-    wide = (*shape[:dim], step.outer, parts, rest, *shape[dim + 1 :])
+    wide = with_sizes(shape, dim, step.outer, parts, rest)
     dims = [d for d in range(len(wide)) if d != dim + 1]
-    copies = builder.broadcast(builder.reshape(value, rows), wide, dims)
+    copies = builder.broadcast(builder.regrouped(value, dim, step.outer, rest), wide, dims)
     index = builder.broadcast(builder.axis_index(step.axes), wide)
     mine = builder.compare("EQ", builder.iota(wide, dim + 1, "i32"), index)
     kept = builder.select(mine, copies, builder.identity(step.reduction, copies.type))
-    return builder.reshape(kept, (*shape[:dim], shape[dim] * parts, *shape[dim + 1 :]))
+    return builder.reshape(kept, with_sizes(shape, dim, shape[dim] * parts))
 
 
 _REALISED: Final[dict[str, Callable[[Value, Step, ExpansionContext], Value]]] = {

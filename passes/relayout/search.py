@@ -49,7 +49,7 @@ def plan(
     return _plan(before.closed(), after.closed(), tuple(shape), itemsize, cost)
 
 
-def steps_seconds(steps: Sequence[Step], cost: CostModel = _DEFAULT_COST) -> float:
+def steps_seconds(steps: Sequence[Step], cost: CostModel) -> float:
     """Seconds of communication of a chain of steps."""
     return sum(
         s.collectives * cost.seconds(s.wire_bytes / s.collectives, s.axes)

@@ -10,7 +10,7 @@ from dtensor.dialect.build import relayout
 from dtensor.dialect.functions import functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, operation_of
 from dtensor.passes.base import PassState
 from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.ledger import FIRST_RECORD
@@ -117,7 +117,7 @@ class Relayouts:
         """A relayout of `value` in the scope of relayout `like`, with a record of its own."""
         location = self._location(self.ops[like].location, value, after, why)
         made = new_relayout(value, after, location, point)
-        self._add(ir.OpResult(made).owner.operation, self.scopes[like])
+        self._add(operation_of(made), self.scopes[like])
         return made
 
     def _location(self, old: ir.Location, value: Value, after: Layout, why: str) -> ir.Location:
@@ -154,6 +154,6 @@ def new_relayout(
 ) -> Value:
     """A relayout that says, as every operation does, how its result is laid out."""
     made = relayout(value, after, location, point)
-    attributes = ir.OpResult(made).owner.operation.attributes
+    attributes = operation_of(made).attributes
     attributes[names.RESULTS] = layouts_array_attr((after,))
     return made

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dtensor.dialect.attributes import axes_of, read_meshes
+from dtensor.dialect.attributes import axes_of
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.diagnostics import place_of
 from dtensor.dialect.mesh import Mesh
@@ -26,7 +26,7 @@ from dtensor.passes.cost.model import (
     reduce_scatter_bytes,
 )
 from dtensor.passes.functions import main_function
-from dtensor.passes.graph import OpReader, TypeInfo
+from dtensor.passes.graph import OpReader, TypeInfo, op_info
 from dtensor.passes.ledger import FIRST_RECORD, Ledger, Record
 from dtensor.passes.locations import all_ids, function_text, location_text
 from dtensor.passes.ops.opdef import one_per_element, unknown_flops
@@ -128,7 +128,7 @@ class ReportCostPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         state.cost_report = cost_report(
             main_function(module),
-            state.meshes or read_meshes(module),
+            state.meshes_of(module),
             state.ledger,
             state.cost_model(),
         )
@@ -175,7 +175,7 @@ class _Reader:
             return 0.0
         if definition.flops is one_per_element and len(op.results):  # most ops: nothing else counts
             return float(math.prod(self._type(op.results[0]).shape))
-        return definition.flops(self._ops.info_alone(op, name))
+        return definition.flops(op_info(op, name, *self._ops.sides(op)))
 
     def _add(
         self, op: ir.Operation, kind: str, axes: tuple[str, ...], devices: int, trips: int | None

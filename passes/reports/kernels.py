@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dtensor.dialect.mlir import ir, terminator
+from dtensor.dialect.mlir import ir, ops_of, terminator
 from dtensor.passes.graph import OpReader
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.table import opdef
@@ -252,7 +252,7 @@ class Kernels:
 
 def _steps(block: ir.Block, types: OpReader) -> list[_Step]:
     """The operations of a block, the last one left out, with copies in another order between."""
-    operations = [view.operation for view in block.operations][:-1]
+    operations = ops_of(block)[:-1]
     known: dict[Any, None] = dict.fromkeys(block.arguments)
     steps: list[_Step] = []
     copies: dict[tuple[Value, object], Copy] = {}

@@ -15,7 +15,7 @@ from dtensor.passes.reports.memory import MemoryReport, Tensor
 
 
 def memory_report(
-    function: ir.Operation, donated: Sequence[int] = (), names: Sequence[str] = ()
+    function: ir.Operation, donated: Sequence[int], names: Sequence[str]
 ) -> MemoryReport:
     """What a function of local shapes holds at most.
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.dim import Dim
+from dtensor.passes.creation import Shape
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
-from dtensor.passes.ops.padding import Along, Fill, Padding, Shape, Tie
+from dtensor.passes.ops.padding import Along, Fill, Padding, Tie
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.rule import DimMap, FactorKind, OpRule
+from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.task import Pins
 from dtensor.passes.uneven.classes import Classes, Place, Places
@@ -156,7 +157,7 @@ def split_alike(graph: Graph, place: Place) -> Iterator[Place]:
         node = graph.nodes[index]
         if node.kind != OP or node.rule is None or _regroups(node):
             continue
-        m = _map_of(node.rule, slot, dim)
+        m = node.rule.map_of(slot, dim)
         carriers = [] if m is None else _major_dims(node.rule, m.factor)
         if (slot, dim) in carriers:
             yield from [_place(node, *carrier) for carrier in carriers]
@@ -252,7 +253,7 @@ def _carriers(rule: OpRule, factor: int, regroups: bool) -> Carriers:
     """The dimensions of which a factor walks all, the major ones; none if of some but parts."""
     found = []
     for k, d in rule.dims_of_factor[factor]:
-        m = (rule.operands[k] if k >= 0 else rule.results[~k])[d]
+        m = rule.map_of(k, d)
         assert m is not None
         if m.outer != 1 or (m.size != rule.factors[factor].size and not regroups):
             return []
@@ -325,7 +326,7 @@ def _regroups(node: Node) -> bool:
 def _resized_dims(rule: OpRule) -> Iterator[Carriers]:
     for f, factor in enumerate(rule.factors):
         found = _major_dims(rule, f)
-        sizes = {m.outer * m.size for at in found if (m := _map_of(rule, *at)) is not None}
+        sizes = {m.outer * m.size for at in found if (m := rule.map_of(*at)) is not None}
         if factor.kind is FactorKind.WINDOW or len(sizes) > 1:
             yield found
 
@@ -336,11 +337,7 @@ def _major_dims(rule: OpRule, factor: int) -> Carriers:
     if not kind.is_local and kind is not FactorKind.WINDOW:
         return []
     carriers = rule.dims_of_factor[factor]
-    return [at for at in carriers if (m := _map_of(rule, *at)) is not None and m.before == 1]
-
-
-def _map_of(rule: OpRule, slot: int, dim: int) -> DimMap | None:
-    return (rule.operands[slot] if slot >= 0 else rule.results[~slot])[dim]
+    return [at for at in carriers if (m := rule.map_of(*at)) is not None and m.before == 1]
 
 
 def _moves(graph: Graph, splits: set[int]) -> list[Tied]:

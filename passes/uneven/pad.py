@@ -8,7 +8,6 @@ from typing import ClassVar
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
-from dtensor.passes.graph import read_graph
 from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.components import lengths_of
 from dtensor.passes.uneven.rewrite import Rewriter
@@ -33,11 +32,10 @@ class PadUnevenPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
         function = main_function(module)
-        graph = state.graph if state.graph is not None else read_graph(function)
+        graph = state.graph_of(function)
         pins = read_pins(graph, state.meshes)
         lengths = lengths_of(graph, pins)
         if lengths is None:
-            state.graph = graph
             return
         Rewriter(function, graph, pins, lengths, state.ledger, self.poison).run()
         state.forget_ir()

@@ -8,10 +8,11 @@ from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir, is_read, terminator
 from dtensor.dialect.names import RES_ATTRS
+from dtensor.passes.creation import Shape
 from dtensor.passes.functions import set_boundary_layouts
 from dtensor.passes.graph import ARGUMENT, OP, RESULT, Graph, Node
 from dtensor.passes.ledger import Ledger
-from dtensor.passes.ops.padding import Fill, Grown, Shape
+from dtensor.passes.ops.padding import Fill, Grown
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.task import Pins

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir, operation_of
-from dtensor.passes.builder import Trail, place_behind
+from dtensor.passes.builder import Trail
+from dtensor.passes.creation import Shape, place_behind
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.graph import Graph, title_of
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tagged_id
 from dtensor.passes.ops.attributes import shape_of
-from dtensor.passes.ops.elements import element_kind
-from dtensor.passes.ops.padding import Shape
+from dtensor.passes.ops.elements import INEXACT, element_kind
 from dtensor.passes.ops.reduction import Reduction
 
-_POISONED = ("float", "complex")
 Masks = dict[int, "Value | Reduction"]
 
 
@@ -43,7 +42,7 @@ class Forms:
             return
         own = self.graph.values[value]
         own.set_type(ir.RankedTensorType.get(shape, ir.RankedTensorType(own.type).element_type))
-        if self.poison and element_kind(self.graph.types[value].element)[0] in _POISONED:
+        if self.poison and element_kind(self.graph.types[value].element)[0] in INEXACT:
             writer = self._behind(value)
             for d in self._longer(value, shape):
                 own = writer.masked(own, d, self.true[value][d], writer.nan(own))
@@ -140,8 +139,8 @@ class Writer(Trail):
         super().__init__(point, location)
         self._ledger = ledger
 
-    def _note(self, op: ir.Operation) -> None:
-        super()._note(op)
+    def note(self, op: ir.Operation) -> None:
+        super().note(op)
         self._ledger.add_op(op)
 
     def masked(self, value: Value, dim: int, true: int, fill: Value) -> Value:

@@ -37,7 +37,7 @@ func.func @main(%a: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"
 
 func.func @main(%p: tensor<i1> {dtensor.layout = #dtensor.layout<@mesh, []>}, %a: tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>})
     -> (tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>}) {
-  // expected-error @+1 {{internal error: an initial value of the loop has layout [{"x"}], but its result has [{}]}}
+  // expected-error @+1 {{internal error: value 0 of 'stablehlo.while' has layout [{"x"}], but [{}] was planned; a relayout is missing before it}}
   %0 = stablehlo.while(%c = %a) : tensor<8xf32>
     attributes {dtensor.results = [#dtensor.layout<@mesh, [{}]>]}
     cond {

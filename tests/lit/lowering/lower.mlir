@@ -59,8 +59,8 @@ func.func @greatest_of_floats(%arg0: tensor<2x3xbf16>, %arg1: tensor<5xbf16>) ->
   // CHECK: %[[SIGN:.*]] = stablehlo.shift_right_arithmetic %[[BITS]], {{.*}}
   // CHECK: %[[LOW:.*]] = stablehlo.and %[[SIGN]], {{.*}}
   // CHECK: %[[KEYS:.*]] = stablehlo.xor %[[BITS]], %[[LOW]] : tensor<2x3xi16>
-  // CHECK: %[[TOP:.*]] = stablehlo.constant dense<32767> : tensor<2x3xi16>
   // CHECK: %[[NAN:.*]] = stablehlo.compare NE, %arg0, %arg0
+  // CHECK: %[[TOP:.*]] = stablehlo.constant dense<32767> : tensor<2x3xi16>
   // CHECK: %[[SAFE:.*]] = stablehlo.select %[[NAN]], %[[TOP]], %[[KEYS]]
   // CHECK: %[[R:.*]] = "stablehlo.all_reduce"(%[[SAFE]])
   // CHECK: stablehlo.maximum {{.*}} : tensor<i16>
