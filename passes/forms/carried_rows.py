@@ -14,20 +14,22 @@ from itertools import chain
 from dtensor.dialect.mlir import Value, every, ir, is_read, ops_of, users
 from dtensor.passes.builder import Builder, filling, new_block
 from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.forms.row_forms import added, say_numbers, say_rows
 from dtensor.passes.forms.trips import Site, Trips
-from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.program import copy_to
 
 _MOST = 4  # trips ago
 
 
-def carry_rows(loop: ir.Operation, function: Rewriting) -> None:
-    """Carry the rows that a loop along a split dimension reads of what it wrote."""
+def row_by_row(loop: ir.Operation, function: Rewriting) -> ir.Operation:
+    """A loop, or one that stands for it, which carries the rows that it reads of what it wrote."""
     trips = Trips.of(loop)
-    if trips is None or not _is_split(trips, function):
-        return
-    has_read, has_written = _read_rows(trips, function), _overwrite(trips, function)
-    if has_read or has_written:
+    if trips is None:
+        return loop
+    say_numbers(trips, function)
+    if not _is_split(trips, function):
+        return loop
+    if say_rows(trips, function):
         function.clean()  # an array has a reader less
         trips = Trips(loop, trips.count)
     found = [each for k in trips.carried if (each := _Array.of(trips, k)) is not None]
@@ -36,8 +38,8 @@ def carry_rows(loop: ir.Operation, function: Rewriting) -> None:
             if ago <= 0:  # no trip has written the row yet
                 op.operands[0] = loop.operands[each.k]
                 function.has_changed = True
-    if any(ago > 0 for each in found for ago in each.reads.values()):
-        _replace(trips, found, function)
+    is_kept = any(ago > 0 for each in found for ago in each.reads.values())
+    return _replaced(trips, found, function) if is_kept else loop
 
 
 def _is_split(trips: Trips, function: Rewriting) -> bool:
@@ -46,45 +48,11 @@ def _is_split(trips: Trips, function: Rewriting) -> bool:
     reads = [*trips.reads.values(), *(site for site in rows if site is not None)]
     places = [(trips.array(site), site.dim) for site in reads]
     for k in (*trips.carried, *trips.writes):
-        write = trips.written(k, anyhow=True)
+        write = trips.written(k, anyhow=True) or added(trips, k)
         if write is not None:
             values: list[Value] = [trips.loop.operands[k], trips.loop.results[k]]
             places += [(value, write.dim) for value in values]
     return bool(places) and function.shards.nearly(*places) > 1
-
-
-def _read_rows(trips: Trips, function: Rewriting) -> bool:
-    """Read `x[i, j]` as `x[i][j]`; whether there is any."""
-    found = False
-    for op in ops_of(trips.body):
-        site = trips.rows_of(op)
-        if site is not None:
-            make, found, (array, *starts) = Builder(op, function.made), True, op.operands
-            row = make.stretch(array, site.dim, starts[site.dim], site.rows)
-            starts[site.dim] = make.constant_like(0, starts[site.dim])
-            sizes = make.shape_of(op.results[0])
-            function.replace(op, make.dynamic_slice(row, starts, sizes))
-    return found
-
-
-def _overwrite(trips: Trips, function: Rewriting) -> bool:
-    """Write `y.at[i].add(v)` as `y.at[i].set(y[i] + v)`; whether there is any."""
-    found = False
-    for k in trips.carried:
-        write = trips.written(k, anyhow=True)
-        if write is None or trips.written(k) is not None:
-            continue
-        reduction = combiner(write.op.regions[0])
-        if reduction is not None:
-            array, index, value = write.op.operands
-            make, dim, found = Builder(write.op, function.made), write.dim, True
-            places = make.starts_along(array, dim, make.reshape(index, ()))
-            row = make.stretch(array, dim, places[dim], 1)
-            before = make.reshape(row, make.shape_of(value))
-            after = make.value(reduction.op, [before, value], value.type)
-            after = make.reshape(after, make.shape_of(row))
-            function.replace(write.op, make.updated(array, after, places))
-    return found
 
 
 @dataclass
@@ -140,7 +108,7 @@ class _Array:
         return [make.cut(value, write.dim, first - k * (second - first), write.rows) for k in ago]
 
 
-def _replace(trips: Trips, arrays: Sequence[_Array], function: Rewriting) -> None:
+def _replaced(trips: Trips, arrays: Sequence[_Array], function: Rewriting) -> ir.Operation:
     """Let a loop that carries more stand for this one."""
     loop, make = trips.loop, Builder(trips.loop, function.made)
     rows = [each.before(make) for each in arrays]
@@ -161,7 +129,9 @@ def _replace(trips: Trips, arrays: Sequence[_Array], function: Rewriting) -> Non
     filling(condition).end(_copied(loop.regions[0].blocks[0], condition, {}))
     function.made += every(new)[1:]
     for result, value in zip(loop.results, new.results, strict=False):
+        function.shards.stand(value, result)
         function.stand(result, value)
+    return new
 
 
 def _copied(block: ir.Block, to: ir.Block, known: dict[Value, Value]) -> list[Value]:

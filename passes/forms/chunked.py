@@ -25,6 +25,7 @@ from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.affine import Affine
+from dtensor.passes.forms.carried_rows import row_by_row
 from dtensor.passes.forms.carries import Carries, ways
 from dtensor.passes.forms.clamps import Clamps
 from dtensor.passes.forms.serial import Serial
@@ -39,7 +40,7 @@ _LEAST = 2  # trips of a block, if it passes anything on
 
 def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
     """Put loops over blocks of its trips in the place of a loop, if they send less."""
-    found = _Chunked.of(loop, function.shards, function.made)
+    found = _Chunked.of(row_by_row(loop, function), function.shards, function.made)
     if found is not None:
         with suppress(NotBatched):
             found.replace(function)

@@ -25,7 +25,6 @@ _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 # Rewrites by which dimensions layouts split, of the first operation first: the file and the
 # function, read once one of this name is met.
 _OF_SPLIT = (
-    (WHILE, "carried_rows", "carry_rows"),
     (WHILE, "chunked", "replace_loop"),
     (_GATHER, "owned_rows", "replace_rows"),
     (_SORT, "orders", "replace_order"),

@@ -19,7 +19,7 @@ from dtensor.passes.program import counted, never_changed_in, trip_count
 
 _READ: Final = "stablehlo.dynamic_slice"
 _SCATTER: Final = "stablehlo.scatter"
-_UPDATE: Final = "stablehlo.dynamic_update_slice"
+UPDATE: Final = "stablehlo.dynamic_update_slice"
 _MOST = 8  # parts of what one trip reads
 
 
@@ -46,6 +46,13 @@ class Site:
         """Rows that overlap no others, of `step` each: where they begin, and how many are read."""
         starts = range(0, self.rows, self.step)
         return [(self.first + k, min(self.step, self.rows - k)) for k in starts]
+
+    @property
+    def start(self) -> Value:
+        """Where it begins to read or write."""
+        first = {_READ: 1 + self.dim, UPDATE: 2 + self.dim, _SCATTER: 1}[self.op.name]
+        value: Value = self.op.operands[first]
+        return value
 
     @property
     def value(self) -> Value:
@@ -106,7 +113,7 @@ class Trips:
         if count is None or count < 2:
             return None
         moving = ops_of(loop.regions[1].blocks[0])
-        moving = [op for op in moving if op.name in (_READ, _UPDATE, _SCATTER)]
+        moving = [op for op in moving if op.name in (_READ, UPDATE, _SCATTER)]
         if not any(_may_walk(op, count) for op in moving):
             return None
         trips = Trips(loop, count)
@@ -132,7 +139,7 @@ class Trips:
                 continue
             if not op.operands:
                 self._read_known(op.results[0], op.results[0])
-            given = [self._number(operand) for operand in op.operands]
+            given = [self.number_of(operand) for operand in op.operands]
             known = [found for found in given if found is not None]
             numbers = of_each_trip(op, known) if len(known) == len(given) else self._looked_up(op)
             if numbers is not None:
@@ -142,7 +149,7 @@ class Trips:
         """The element of a table of numbers that each trip reads, as of `jnp.arange(n)`."""
         if op.name != _READ or len(shape_of(op.operands[0])) != 1:
             return None
-        place, table = self._number(op.operands[1]), self._outside(op.operands[0])
+        place, table = self.number_of(op.operands[1]), self._outside(op.operands[0])
         numbers = None if place is None or table is None else known_integers(table)
         if place is None or numbers is None:
             return None
@@ -158,7 +165,8 @@ class Trips:
         found: Value | None = self.loop.operands[k] if k in self.fixed else None
         return found
 
-    def _number(self, value: Value) -> Numbers | None:
+    def number_of(self, value: Value) -> Numbers | None:
+        """The number that a value of one element is in each trip; None if it is not known."""
         if value not in self._numbers and block_of(value) != self.body:
             self._read_known(value, value)
         return self._numbers.get(value)
@@ -178,7 +186,7 @@ class Trips:
 
     def places(self, site: Site) -> Numbers:
         """The first row that a site reads or writes in each trip."""
-        found = self._number(_start(site.op, site.dim))
+        found = self.number_of(site.start)
         assert found is not None, "a site walks"
         return found.astype(object)
 
@@ -208,10 +216,11 @@ class Trips:
 
     def _along(self, op: ir.Operation, dim: int) -> Site | None:
         """An operation that takes next rows along a dimension; None if it does not."""
-        places = self._number(_start(op, dim))
+        rows, size = _kept(op)[dim], shape_of(op.operands[0])[dim]
+        places = self.number_of(Site(op, dim, 0, rows, rows).start)
         if places is None:
             return None
-        places, rows, size = places.astype(object), _kept(op)[dim], shape_of(op.operands[0])[dim]
+        places = places.astype(object)
         first, step, trips = min(places), abs(places[1] - places[0]), np.arange(self.count)
         walks = any(np.array_equal(places, first + step * each) for each in (trips, trips[::-1]))
         is_inside = 0 <= first <= size - step * (self.count - 1) - rows
@@ -237,9 +246,9 @@ class Trips:
         Or where what is there is changed, with `anyhow`.
         """
         op = maker_of(self.given[k])
-        if op is None or op.name not in (_UPDATE, _SCATTER):
+        if op is None or op.name not in (UPDATE, _SCATTER):
             return None
-        is_plain = op.name == _UPDATE or overwrites(op.regions[0], 1)
+        is_plain = op.name == UPDATE or overwrites(op.regions[0], 1)
         if op.operands[0] != self.body.arguments[k] or not (anyhow or is_plain):
             return None
         site = self.walk(op)
@@ -269,13 +278,6 @@ def _may_walk(op: ir.Operation, count: int) -> bool:
     """Whether so many trips may take all rows of an array, but for few."""
     pairs = zip(shape_of(op.operands[0]), _kept(op), strict=True)
     return any(kept < size and count <= size for size, kept in pairs)
-
-
-def _start(op: ir.Operation, dim: int) -> Value:
-    """Where an operation begins to read or write along a dimension."""
-    first = {_READ: 1 + dim, _UPDATE: 2 + dim, _SCATTER: 1}[op.name]
-    value: Value = op.operands[first]
-    return value
 
 
 def _shape(value: Value) -> list[int] | None:

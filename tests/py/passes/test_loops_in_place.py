@@ -181,3 +181,24 @@ def test_the_gradient() -> None:
     rows = ["x", UNSHARDED]
     loss = jax.grad(lambda x, y: jnp.sum(jnp.sin(filtered(x, y))), argnums=(0, 1))
     run(loss, LINE, [rows, rows], x, y, error=1e-4, absolute=1e-4)
+
+
+def read_only(x: Any, y: Any) -> Any:
+    """Rows at numbers, and five rows at a time: their gradients are added to arrays of zeros."""
+    numbers = jnp.arange(len(x))
+    upwards = lax.scan(lambda c, i: (0.5 * c + x[i] * y[i, 1], c), jnp.ones(6), numbers)[1]
+    sums = lax.map(lambda i: jnp.tanh(lax.dynamic_slice_in_dim(x, 5 * i, 5)).sum(0), numbers[:38])
+    return upwards, sums
+
+
+@pytest.mark.parametrize("program", [read_only, by_numbers], ids=lambda f: f.__name__)
+def test_what_is_added_to_rows_in_gradients(program: Callable[..., Any]) -> None:
+    def loss(x: Any, y: Any) -> Any:
+        return sum(jnp.sum(jnp.sin(value)) for value in jax.tree.leaves(program(x, y)))
+
+    x, y = np.random.default_rng(2).normal(size=(2, 192, 6)).astype(np.float32)
+    rows = ["x", UNSHARDED]
+    compiled = run(
+        jax.grad(loss, argnums=(0, 1)), LINE, [rows, rows], x, y, error=1e-4, absolute=1e-4
+    )
+    assert sent(compiled) < x.nbytes / 2
