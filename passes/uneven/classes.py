@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dtensor.dialect.dim import Dim, digit_size
@@ -12,6 +12,7 @@ from dtensor.passes.graph import BORDERS, Graph
 from dtensor.passes.propagation.task import Pins
 
 _MOST_MORE = Fraction(5, 4)  # by how much longer, so that more than what is given divides
+Length = tuple[Fraction, int]  # over the length of the class, and the true size in elements
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,13 @@ class Asked:
     """A layout given that splits a dimension.
 
     Attributes:
-        number: of the dimension.
+        scale: length of the dimension over that of the class.
         dim: how it is split.
         padded: how long it is at the program's border, in elements; None inside.
         times: shards have a multiple of so many elements.
     """
 
-    number: int
+    scale: Fraction
     dim: Dim
     padded: int | None
     times: int = 1
@@ -33,23 +34,34 @@ class Asked:
 
 @dataclass
 class LengthClass:
-    """Dimensions that grow together.
+    """Dimensions that grow together, each kind of them once: a program has many alike.
 
     Attributes:
-        members: their numbers.
+        lengths: theirs.
         asked: the layouts given that split one of them.
-        wished: dimensions that are better divided too, for operations tie them to others.
+        wished: those of dimensions that are better divided too, for operations tie them to others.
     """
 
-    members: list[int]
-    asked: list[Asked] = field(default_factory=list)
-    wished: list[int] = field(default_factory=list)
+    lengths: dict[Length, None] = field(default_factory=dict)
+    asked: dict[Asked, None] = field(default_factory=dict)
+    wished: dict[Length, None] = field(default_factory=dict)
+
+    def add(self, other: LengthClass, factor: Fraction) -> None:
+        """Let another class grow with this one, `factor` times as long."""
+        if factor == ONE:
+            self.lengths |= other.lengths
+            self.asked |= other.asked
+            self.wished |= other.wished
+            return
+        self.lengths |= {(factor * scale, size): None for scale, size in other.lengths}
+        self.asked |= {replace(each, scale=factor * each.scale): None for each in other.asked}
+        self.wished |= {(factor * scale, size): None for scale, size in other.wished}
 
     @property
     def word(self) -> Dim | None:
         """How a member is split, if all layouts that split one do so alike; else None."""
         words = {each.dim for each in self.asked}
-        return self.asked[0].dim if len(words) == 1 else None
+        return words.pop() if len(words) == 1 else None
 
     @property
     def splits(self) -> list[int]:
@@ -64,8 +76,9 @@ class Classes:
         self._places = places
         self._classes: dict[int, LengthClass] = {}
         for number in range(len(places.sizes)):
-            root = places.find(number)[0]
-            self._classes.setdefault(root, LengthClass([])).members.append(number)
+            root, scale = places.find(number)
+            one = self._classes.setdefault(root, LengthClass())
+            one.lengths[scale, places.sizes[number]] = None
         for index, layout in pins.layouts.items():
             node = graph.nodes[index]
             true = graph.types[node.subject].shape
@@ -74,7 +87,8 @@ class Classes:
                 if dim.split > 1:
                     number = places.number((node.subject, d))
                     length = None if padded is None else padded[d]
-                    self._of(number).asked.append(Asked(number, Dim(dim.digits), length))
+                    scale = places.find(number)[1]
+                    self._of(number).asked[Asked(scale, Dim(dim.digits), length)] = None
 
     def _of(self, number: int) -> LengthClass:
         return self._classes[self._places.find(number)[0]]
@@ -87,7 +101,7 @@ class Classes:
         """By class that grows, its length in elements, and how all layouts given split it."""
         found = {}
         for root, one in self._classes.items():
-            length = self._grown(one) if one.asked else None
+            length = _grown(one) if one.asked else None
             if length is not None:
                 found[root] = length, one.word
         return found
@@ -104,25 +118,25 @@ class Classes:
         - with `all_divide`, one would not divide.
         """
         numbers = [self._places.number(place) for place in tied]
-        merged = self._merged(numbers, scales)
-        if merged is None:
+        one = self._merged(numbers, scales)
+        if one is None:
             return False
-        one, scale_of = merged
         sizes = self._places.sizes
-        if not any(self._grown(self._of(n)) for n in numbers if self._of(n).asked):
+        if not any(_grown(self._of(n)) for n in numbers if self._of(n).asked):
             if all(sizes[n] % split == 0 for n in numbers for split in one.splits):
                 return False
-        length = self._length(one, scale_of)
+        length = _length(one)
+        unit = self._unit(numbers, scales)
         most = max(one.splits)
-        for number in numbers:
-            long, size = length * scale_of[number], sizes[number]
+        for number, scale in zip(numbers, scales, strict=True):
+            long, size = length * unit * scale, sizes[number]
             is_given = most in self._of(number).splits
             least = -(-size // most) * most if is_given else 0
             if long > max(2 * size, least) or (2 * size <= most and not is_given):
                 return False
             if all_divide and long % most:
                 return False
-        if not _keeps_borders(one, scale_of, length) and all(map(self._keeps, numbers)):
+        if not _keeps_borders(one, length) and all(map(self._keeps, numbers)):
             return False
         for number in numbers:
             self._classes.pop(self._places.find(number)[0], None)
@@ -141,81 +155,72 @@ class Classes:
         for number, scale in zip(numbers, scales, strict=True) if words else ():
             other = self._of(number)
             if not other.asked and self._places.sizes[number] >= words[0].split:
-                other.asked.append(Asked(number, words[0], None, scale))
+                own = self._places.find(number)[1]
+                other.asked[Asked(own, words[0], None, scale)] = None
                 is_asked = True
         return is_asked
 
-    def _merged(
-        self, numbers: Sequence[int], scales: Sequence[int]
-    ) -> tuple[LengthClass, dict[int, Fraction]] | None:
-        """The classes in one, and the scales of its members; None if no layout splits any."""
+    def _merged(self, numbers: Sequence[int], scales: Sequence[int]) -> LengthClass | None:
+        """The classes in one, as the first is scaled; None if no layout splits any."""
         factors: dict[int, Fraction] = {}
+        lengths: list[Length] = []
+        unit = self._unit(numbers, scales)
         for number, scale in zip(numbers, scales, strict=True):
             root, own = self._places.find(number)
-            factor = Fraction(scale) / own
-            if factors.setdefault(root, factor) != factor or not self._places.sizes[number]:
+            size, factor = self._places.sizes[number], unit * scale / own
+            if factors.setdefault(root, factor) != factor or not size:
                 return None
-        parts = [self._classes[root] for root in factors]
-        if not any(part.asked for part in parts):
+            lengths.append((unit * scale, size))
+        if not any(self._classes[root].asked for root in factors):
             return None
-        one = LengthClass(
-            [n for part in parts for n in part.members],
-            [each for part in parts for each in part.asked],
-            [*(n for part in parts for n in part.wished), *numbers],
-        )
-        scale_of = {}
-        for factor, part in zip(factors.values(), parts, strict=True):
-            for n, own in self._scales(part.members):
-                scale_of[n] = factor * own
-        return one, scale_of
+        one = LengthClass()
+        for root, factor in factors.items():
+            one.add(self._classes[root], factor)
+        one.wished |= dict.fromkeys(lengths)
+        return one
+
+    def _unit(self, numbers: Sequence[int], scales: Sequence[int]) -> Fraction:
+        """What a scale of 1 is in the class of the first dimension."""
+        return self._places.find(numbers[0])[1] / scales[0]
 
     def _keeps(self, number: int) -> bool:
         """Whether the class of a dimension, as it is, keeps the lengths at the program border."""
         one = self._of(number)
-        scale_of = dict(self._scales(one.members))
-        return not one.asked or _keeps_borders(one, scale_of, self._length(one, scale_of))
+        return not one.asked or _keeps_borders(one, _length(one))
 
-    def _scales(self, numbers: Iterable[int]) -> Iterator[tuple[int, Fraction]]:
-        for number in numbers:
-            yield number, self._places.find(number)[1]
 
-    def _grown(self, one: LengthClass) -> int | None:
-        """The length of a class; None if its members stay as they are."""
-        scale_of = dict(self._scales(one.members))
-        length = self._length(one, scale_of)
-        is_longer = any(scale_of[n] * length != self._places.sizes[n] for n in one.members)
-        return int(length) if is_longer else None
+def _grown(one: LengthClass) -> int | None:
+    """The length of a class; None if its members stay as they are."""
+    length = _length(one)
+    is_longer = any(scale * length != size for scale, size in one.lengths)
+    return int(length) if is_longer else None
 
-    def _length(self, one: LengthClass, scale_of: dict[int, Fraction]) -> Fraction:
-        """How long a dimension of scale 1 becomes."""
-        sizes = self._places.sizes
-        step = _common([*(1 / scale_of[n] for n in one.members), *_steps(one, scale_of)])
-        least = max(sizes[n] / scale_of[n] for n in one.members)
-        length = _ceil(least, step)
-        most = max(one.splits)
-        wished = [most / scale_of[n] for n in one.wished if sizes[n] >= most]
-        if not wished:
-            return length
-        longer = _ceil(least, _common([step, *wished]))
-        is_little = longer <= length * _MOST_MORE
-        if is_little and (
-            _keeps_borders(one, scale_of, longer) or not _keeps_borders(one, scale_of, length)
-        ):
-            return longer
+
+def _length(one: LengthClass) -> Fraction:
+    """How long a dimension of scale 1 becomes."""
+    step = _common([*(1 / scale for scale, _ in one.lengths), *_steps(one)])
+    least = max(size / scale for scale, size in one.lengths)
+    length = _ceil(least, step)
+    most = max(one.splits)
+    wished = [most / scale for scale, size in one.wished if size >= most]
+    if not wished:
         return length
+    longer = _ceil(least, _common([step, *wished]))
+    is_little = longer <= length * _MOST_MORE
+    if is_little and (_keeps_borders(one, longer) or not _keeps_borders(one, length)):
+        return longer
+    return length
 
 
-def _steps(one: LengthClass, scale_of: dict[int, Fraction]) -> Iterator[Fraction]:
+def _steps(one: LengthClass) -> Iterator[Fraction]:
     for each in one.asked:  # blocks divide too
         blocks = math.prod(map(digit_size, each.dim.digits))
-        yield each.times * blocks / scale_of[each.number]
+        yield each.times * blocks / each.scale
 
 
-def _keeps_borders(one: LengthClass, scale_of: dict[int, Fraction], length: Fraction) -> bool:
+def _keeps_borders(one: LengthClass, length: Fraction) -> bool:
     """Whether arguments and results are as long inside as outside."""
-    return all(
-        each.padded is None or scale_of[each.number] * length == each.padded for each in one.asked
-    )
+    return all(each.padded in (None, each.scale * length) for each in one.asked)
 
 
 def _common(steps: Iterable[Fraction]) -> Fraction:

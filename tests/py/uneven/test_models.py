@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from dtensor.dialect.layout import Layout
+from dtensor.compiler.api import jit
+from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.passes.uneven import classes
 from dtensor.runtime.client import create_mesh
 from tests.py.uneven.on_meshes import LINE, check, check_vocabulary, cuts, gathered, sent
 
@@ -157,3 +162,32 @@ def test_layers_in_a_scan_over_an_uneven_batch() -> None:
     )
     assert not gathered(compiled)
     assert not cuts(compiled)
+
+
+def test_dimensions_that_grow_alike_are_read_once_however_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Steps of a flow between ghost rows: each slice and each join ties a few hundred to more."""
+    read: list[int] = []
+    common = classes._common
+
+    def counted(steps: Iterable[Fraction]) -> Fraction:
+        found = list(steps)
+        read.append(len(found))
+        return common(found)
+
+    def step(u: Any, rate: float) -> Any:
+        ghost = jnp.concatenate([-u[1:2], u, u[-1:]])
+        slope = ghost[1:] - ghost[:-1]
+        flux = jnp.minimum(jnp.abs(slope[1:]), jnp.abs(slope[:-1])) * rate
+        return u - flux * (ghost[2:] - ghost[:-2])
+
+    def steps(u: Any) -> Any:
+        for rate in range(8):
+            u = step(u, 0.1 + rate)
+        return (u**2).sum()
+
+    monkeypatch.setattr(classes, "_common", counted)
+    u = jax.ShapeDtypeStruct((64, 5), jnp.float32)
+    jit(jax.grad(steps), in_layouts=(Layout(["x", UNSHARDED], LINE),)).lower(u).compile()
+    assert 0 < sum(read) < 1_000
