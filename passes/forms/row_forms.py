@@ -21,10 +21,17 @@ def say_numbers(trips: Trips, function: Rewriting) -> None:
         numbers = trips.number_of(write.value)
         make = Builder(trips.loop, function.made)
         is_all = make.shape_of(value) == (trips.count,) and write.rows == 1
-        if numbers is not None and is_all and numbers.dtype.kind in "iu":
-            by_place = dict(zip(trips.places(write).tolist(), numbers.tolist(), strict=True))
-            known = [by_place[place] for place in range(trips.count)]
-            function.stand(value, numbered(make, known, make.element_of(value)))
+        if numbers is None or not is_all or numbers.dtype.kind not in "iu":
+            continue
+        by_place = dict(zip(trips.places(write).tolist(), numbers.tolist(), strict=True))
+        known = [by_place[place] for place in range(trips.count)]
+        first, step, element = known[0], known[1] - known[0], make.element_of(value)
+        is_even = known == [first + step * k for k in range(trips.count)]
+        if is_even and (step >= 0 or numbers.dtype.kind == "i"):
+            index = make.iota((trips.count,), 0, element)
+            function.stand(value, make.binary("add", make.times(index, step), first))
+        else:
+            function.stand(value, numbered(make, known, element))
 
 
 def say_rows(trips: Trips, function: Rewriting) -> bool:
