@@ -127,11 +127,11 @@ class Trips:
 
     def _read_numbers(self) -> None:
         """Find the scalars of the body that count, in every trip."""
-        trips = np.arange(self.count)
+        trips = np.arange(self.count, dtype="u8")  # what overflows wraps around, as it does there
         for k, argument in enumerate(self.body.arguments):
             if k in self.counters:
-                start, step = self.counters[k]
-                self._note(argument, start + step * trips)
+                start, step = [number % (1 << 64) for number in self.counters[k]]
+                self._note(argument, np.uint64(start) + np.uint64(step) * trips)
             elif k in self.fixed:
                 self._read_known(argument, self.loop.operands[k])
         for op in ops_of(self.body):

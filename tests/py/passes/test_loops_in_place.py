@@ -228,3 +228,23 @@ def test_rows_are_added_to_as_they_are_where_there_are_no_blocks() -> None:
     row, y = np.arange(6, dtype=np.float32), np.ones((96, 6), np.float32)
     compiled = run(program, LINE, [None, ["x", UNSHARDED]], row, y, error=1e-6)
     assert sent(compiled) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "step"), [("uint64", 3), ("int64", 1 << 62), ("uint64", 1 << 63)], ids=str
+)
+def test_counters_that_overflow(kind: str, step: int) -> None:
+    """Counters of 64 bits, from more than a signed one holds on, or beyond that at the end."""
+
+    def program(x: Any) -> Any:
+        one, begin = jnp.asarray(step, kind), jnp.asarray((np.iinfo(kind).max >> 1) + 1, kind)
+
+        def body(i: Any, carry: Any) -> Any:
+            count, total = carry
+            return count + one, x[i] * (count % 7).astype(x.dtype) - 2 * total
+
+        return lax.fori_loop(0, len(x), body, (begin, x[0]))
+
+    x = np.random.default_rng(5).integers(-4, 5, (64, 6)).astype(np.int32)
+    with jax.enable_x64(True):
+        run(program, LINE, [["x", UNSHARDED]], x)
