@@ -284,11 +284,14 @@ def index_attr(value: int) -> ir.Attribute:
 
 
 def number_attr(element: ir.Type, number: float) -> ir.Attribute:
-    """A number of an element type; the bindings take integers of 64 bits as signed ones."""
+    """A number of an element type; an integer of more than 64 bits wraps around.
+
+    The bindings take integers as signed ones.
+    """
     if not isinstance(element, ir.IntegerType):
         return ir.FloatAttr.get(element, float(number))
-    bits = int(number)
-    return ir.IntegerAttr.get(element, bits if bits < 1 << 63 else bits - (1 << 64))
+    half = 1 << 63
+    return ir.IntegerAttr.get(element, (int(number) + half) % (2 * half) - half)
 
 
 def entries_of(attribute: ir.Attribute) -> dict[str, ir.Attribute]:

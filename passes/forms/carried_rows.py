@@ -14,7 +14,7 @@ from itertools import chain
 from dtensor.dialect.mlir import Value, every, ir, is_read, ops_of, users
 from dtensor.passes.builder import Builder, filling, new_block
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.forms.row_forms import added, say_numbers, say_rows
+from dtensor.passes.forms.row_forms import is_split, say_changes, say_numbers
 from dtensor.passes.forms.trips import Site, Trips
 from dtensor.passes.program import copy_to
 
@@ -27,9 +27,9 @@ def row_by_row(loop: ir.Operation, function: Rewriting) -> ir.Operation:
     if trips is None:
         return loop
     say_numbers(trips, function)
-    if not _is_split(trips, function):
+    if not is_split(trips, function):
         return loop
-    if say_rows(trips, function):
+    if say_changes(trips, function, is_read=True):
         function.clean()  # an array has a reader less
         trips = Trips(loop, trips.count)
     found = [each for k in trips.carried if (each := _Array.of(trips, k)) is not None]
@@ -40,19 +40,6 @@ def row_by_row(loop: ir.Operation, function: Rewriting) -> ir.Operation:
                 function.has_changed = True
     is_kept = any(ago > 0 for each in found for ago in each.reads.values())
     return _replaced(trips, found, function) if is_kept else loop
-
-
-def _is_split(trips: Trips, function: Rewriting) -> bool:
-    """Whether some dimension that is walked is split before the loop, or after it."""
-    rows = [trips.rows_of(op) for op in ops_of(trips.body)]
-    reads = [*trips.reads.values(), *(site for site in rows if site is not None)]
-    places = [(trips.array(site), site.dim) for site in reads]
-    for k in (*trips.carried, *trips.writes):
-        write = trips.written(k, anyhow=True) or added(trips, k)
-        if write is not None:
-            values: list[Value] = [trips.loop.operands[k], trips.loop.results[k]]
-            places += [(value, write.dim) for value in values]
-    return bool(places) and function.shards.nearly(*places) > 1
 
 
 @dataclass

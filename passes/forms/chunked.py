@@ -28,6 +28,7 @@ from dtensor.passes.forms.affine import Affine
 from dtensor.passes.forms.carried_rows import row_by_row
 from dtensor.passes.forms.carries import Carries, ways
 from dtensor.passes.forms.clamps import Clamps
+from dtensor.passes.forms.row_forms import in_rows
 from dtensor.passes.forms.serial import Serial
 from dtensor.passes.forms.staged import Staged
 from dtensor.passes.forms.trips import Site, Trips
@@ -40,10 +41,26 @@ _LEAST = 2  # trips of a block, if it passes anything on
 
 def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
     """Put loops over blocks of its trips in the place of a loop, if they send less."""
-    found = _Chunked.of(row_by_row(loop, function), function.shards, function.made)
+    rows = in_rows(loop, function)
+    if rows is not None:
+        left = _replace(rows, function)
+        if left is None:
+            function.drop(loop)
+            return
+        for result, value in zip(loop.results, left.results, strict=False):
+            function.stand(value, result)
+    _replace(loop, function)
+
+
+def _replace(loop: ir.Operation, function: Rewriting) -> ir.Operation | None:
+    """Put loops over blocks in the place of one; the loop that stands for it if there are none."""
+    loop = row_by_row(loop, function)
+    found = _Chunked.of(loop, function.shards, function.made)
     if found is not None:
         with suppress(NotBatched):
             found.replace(function)
+            return None
+    return loop
 
 
 @dataclass

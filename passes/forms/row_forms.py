@@ -5,10 +5,10 @@ They are said as `x[i][j]` and `y.at[i].set(y[i] + v)`: each trip takes whole ro
 
 from __future__ import annotations
 
-from dtensor.dialect.mlir import Value, ir, maker_of, ops_of
+from dtensor.dialect.mlir import Value, every, ir, maker_of, operation_of, ops_of, users
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.forms.trips import UPDATE, Site, Trips
+from dtensor.passes.forms.trips import SCATTER, UPDATE, Site, Trips
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.patterns import is_zero
@@ -34,13 +34,46 @@ def say_numbers(trips: Trips, function: Rewriting) -> None:
             function.stand(value, numbered(make, known, element))
 
 
-def say_rows(trips: Trips, function: Rewriting) -> bool:
-    """Say all such reads and writes of a loop row by row; whether there are any."""
-    reads = [site for op in ops_of(trips.body) if (site := trips.rows_of(op)) is not None]
-    for site in reads:
+def is_split(trips: Trips, function: Rewriting) -> bool:
+    """Whether some dimension that is walked is split before the loop, or after it."""
+    rows = [trips.rows_of(op) for op in ops_of(trips.body)]
+    reads = [*trips.reads.values(), *(site for site in rows if site is not None)]
+    places = [(trips.array(site), site.dim) for site in reads]
+    for k in (*trips.carried, *trips.writes):
+        write = trips.written(k, anyhow=True) or added(trips, k)
+        if write is not None:
+            values: list[Value] = [trips.loop.operands[k], trips.loop.results[k]]
+            places += [(value, write.dim) for value in values]
+    return bool(places) and function.shards.nearly(*places) > 1
+
+
+def in_rows(loop: ir.Operation, function: Rewriting) -> ir.Operation | None:
+    """A copy that stands for a loop, where all is said row by row; None if it is already.
+
+    A whole row is more than an element, and it is read where it was only added to: that is worth
+    it in blocks alone.
+    """
+    trips = Trips.of(loop)
+    if trips is None or not is_split(trips, function):
+        return None
+    if not _elements(trips) and not _changes(trips, is_read=False):
+        return None
+    copy = loop.clone(ip=ir.InsertionPoint(loop)).operation
+    function.made += every(copy)
+    for result, value in zip(loop.results, copy.results, strict=True):
+        function.shards.stand(value, result)
+        result.replace_all_uses_with(value)  # the loop stays: it may stand for itself again
+    trips = Trips(copy, trips.count)
+    for site in _elements(trips):
         _read_row(site, function)
-    writes = [write for k in trips.carried if (write := _written(trips, k, function)) is not None]
-    return bool(reads or writes)
+    say_changes(trips, function, is_read=False)
+    function.clean()  # arrays have a reader less
+    return copy
+
+
+def _elements(trips: Trips) -> list[Site]:
+    """Where a loop reads some elements alone of rows."""
+    return [site for op in ops_of(trips.body) if (site := trips.rows_of(op)) is not None]
 
 
 def _read_row(site: Site, function: Rewriting) -> None:
@@ -52,26 +85,33 @@ def _read_row(site: Site, function: Rewriting) -> None:
     function.replace(op, make.dynamic_slice(row, starts, make.shape_of(op.results[0])))
 
 
-def _written(trips: Trips, k: int, function: Rewriting) -> ir.Operation | None:
-    """What changes a row of a carried array, and is written anew; None of another value."""
-    write = added(trips, k)
-    if write is not None:
-        op, name = maker_of(trips.given[k]), "stablehlo.add"
-    else:
-        write = trips.written(k, anyhow=True)
-        if write is None or trips.written(k) is not None:
-            return None
-        op, reduction = write.op, combiner(write.op.regions[0])
-        if reduction is None:
-            return None
-        name = reduction.op
-    assert op is not None
-    make, array, value = Builder(op, function.made), trips.body.arguments[k], write.value
-    start = make.reshape(write.start, ())
-    row = make.stretch(array, write.dim, start, write.rows)
-    after = make.value(name, [row, make.reshape(value, make.shape_of(row))], row.type)
-    function.replace(op, make.updated(array, after, make.starts_along(array, write.dim, start)))
-    return op
+def say_changes(trips: Trips, function: Rewriting, is_read: bool) -> bool:
+    """Say what changes rows of arrays which trips read besides, or do not; whether any does."""
+    found = _changes(trips, is_read)
+    for k, (write, name) in found.items():
+        op, array = operation_of(trips.given[k]), trips.body.arguments[k]
+        make = Builder(op, function.made)
+        start = make.reshape(write.start, ())
+        row = make.stretch(array, write.dim, start, write.rows)
+        value = make.reshape(write.value, make.shape_of(row))
+        after, places = make.value(name, [row, value], row.type), (array, write.dim, start)
+        function.replace(op, make.updated(array, after, make.starts_along(*places)))
+    return bool(found)
+
+
+def _changes(trips: Trips, is_read: bool) -> dict[int, tuple[Site, str]]:
+    """By number of a carried array, where its rows are changed, and by which operation."""
+    found = dict[int, tuple[Site, str]]()
+    for k in trips.carried:
+        if (len(users(trips.body.arguments[k])) > 1) == is_read:
+            write, change = added(trips, k), trips.written(k, anyhow=True)
+            if write is not None:
+                found[k] = write, "stablehlo.add"
+            elif change is not None and change.op.name == SCATTER:
+                reduction = combiner(change.op.regions[0])
+                if reduction is not None:
+                    found[k] = change, reduction.op
+    return found
 
 
 def added(trips: Trips, k: int) -> Site | None:

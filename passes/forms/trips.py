@@ -18,7 +18,7 @@ from dtensor.passes.ops.scatter import overwrites
 from dtensor.passes.program import counted, never_changed_in, trip_count
 
 _READ: Final = "stablehlo.dynamic_slice"
-_SCATTER: Final = "stablehlo.scatter"
+SCATTER: Final = "stablehlo.scatter"
 UPDATE: Final = "stablehlo.dynamic_update_slice"
 _MOST = 8  # parts of what one trip reads
 
@@ -50,14 +50,14 @@ class Site:
     @property
     def start(self) -> Value:
         """Where it begins to read or write."""
-        first = {_READ: 1 + self.dim, UPDATE: 2 + self.dim, _SCATTER: 1}[self.op.name]
+        first = {_READ: 1 + self.dim, UPDATE: 2 + self.dim, SCATTER: 1}[self.op.name]
         value: Value = self.op.operands[first]
         return value
 
     @property
     def value(self) -> Value:
         """What is written."""
-        value: Value = self.op.operands[2 if self.op.name == _SCATTER else 1]
+        value: Value = self.op.operands[2 if self.op.name == SCATTER else 1]
         return value
 
 
@@ -113,7 +113,7 @@ class Trips:
         if count is None or count < 2:
             return None
         moving = ops_of(loop.regions[1].blocks[0])
-        moving = [op for op in moving if op.name in (_READ, UPDATE, _SCATTER)]
+        moving = [op for op in moving if op.name in (_READ, UPDATE, SCATTER)]
         if not any(_may_walk(op, count) for op in moving):
             return None
         trips = Trips(loop, count)
@@ -127,11 +127,11 @@ class Trips:
 
     def _read_numbers(self) -> None:
         """Find the scalars of the body that count, in every trip."""
-        trips = np.arange(self.count)
+        trips = np.arange(self.count, dtype="u8")  # what overflows wraps around, as it does there
         for k, argument in enumerate(self.body.arguments):
             if k in self.counters:
-                start, step = self.counters[k]
-                self._note(argument, start + step * trips)
+                start, step = [number % (1 << 64) for number in self.counters[k]]
+                self._note(argument, np.uint64(start) + np.uint64(step) * trips)
             elif k in self.fixed:
                 self._read_known(argument, self.loop.operands[k])
         for op in ops_of(self.body):
@@ -198,7 +198,7 @@ class Trips:
     def walk(self, op: ir.Operation) -> Site | None:
         """An operation that reads or writes the next rows of an array in each trip; or None."""
         sizes = shape_of(op.operands[0])
-        if op.name == _SCATTER:
+        if op.name == SCATTER:
             return (
                 self._along(op, IndexNumbers.of(op).gone[0]) if self._puts_row(op, sizes) else None
             )
@@ -246,7 +246,7 @@ class Trips:
         Or where what is there is changed, with `anyhow`.
         """
         op = maker_of(self.given[k])
-        if op is None or op.name not in (UPDATE, _SCATTER):
+        if op is None or op.name not in (UPDATE, SCATTER):
             return None
         is_plain = op.name == UPDATE or overwrites(op.regions[0], 1)
         if op.operands[0] != self.body.arguments[k] or not (anyhow or is_plain):
@@ -269,7 +269,7 @@ class Trips:
 
 def _kept(op: ir.Operation) -> list[int]:
     """How much of each dimension a slice reads, or an update writes; of a scatter, the least."""
-    if op.name == _SCATTER:
+    if op.name == SCATTER:
         return [1] * len(shape_of(op.operands[0]))
     return shape_of(op.results[0] if op.name == _READ else op.operands[1])
 

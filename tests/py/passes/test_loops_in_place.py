@@ -202,3 +202,49 @@ def test_what_is_added_to_rows_in_gradients(program: Callable[..., Any]) -> None
         jax.grad(loss, argnums=(0, 1)), LINE, [rows, rows], x, y, error=1e-4, absolute=1e-4
     )
     assert sent(compiled) < x.nbytes / 2
+
+
+def test_a_table_is_read_against_the_rows() -> None:
+    """Every third number of a table, the last one first, while the rows come from the first on."""
+
+    def program(x: Any) -> Any:
+        n, table = len(x), jnp.arange(3 * len(x)) % 7
+        downwards = lax.fori_loop(0, n, lambda i, c: x[i] * table[3 * (n - 1 - i)] - 2 * c, x[0])
+        return downwards, lax.fori_loop(0, n, lambda i, c: x[~i] * table[3 * i + 1] - 2 * c, x[0])
+
+    x = np.random.default_rng(3).integers(-4, 5, (96, 6)).astype(np.int32)
+    run(program, LINE, [["x", UNSHARDED]], x)
+
+
+def test_rows_are_added_to_as_they_are_where_there_are_no_blocks() -> None:
+    """The inner loop ends when its numbers say so: all shards run all trips, and keep their own."""
+
+    def halved(row: Any) -> Any:
+        return lax.while_loop(lambda row: jnp.abs(row).max() > 1, lambda row: row / 2, row)
+
+    def program(row: Any, y: Any) -> Any:
+        return lax.fori_loop(0, len(y), lambda i, y: y.at[i].add(halved(row + i)), y)
+
+    row, y = np.arange(6, dtype=np.float32), np.ones((96, 6), np.float32)
+    compiled = run(program, LINE, [None, ["x", UNSHARDED]], row, y, error=1e-6)
+    assert sent(compiled) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "step"), [("uint64", 3), ("int64", 1 << 62), ("uint64", 1 << 63)], ids=str
+)
+def test_counters_that_overflow(kind: str, step: int) -> None:
+    """Counters of 64 bits, from more than a signed one holds on, or beyond that at the end."""
+
+    def program(x: Any) -> Any:
+        one, begin = jnp.asarray(step, kind), jnp.asarray((np.iinfo(kind).max >> 1) + 1, kind)
+
+        def body(i: Any, carry: Any) -> Any:
+            count, total = carry
+            return count + one, x[i] * (count % 7).astype(x.dtype) - 2 * total
+
+        return lax.fori_loop(0, len(x), body, (begin, x[0]))
+
+    x = np.random.default_rng(5).integers(-4, 5, (64, 6)).astype(np.int32)
+    with jax.enable_x64(True):
+        run(program, LINE, [["x", UNSHARDED]], x)
