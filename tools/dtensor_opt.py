@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -131,8 +132,8 @@ def _place_in(bug: BaseException) -> str:
     for frame, _ in traceback.walk_tb(bug.__traceback__):
         for name in ("op", "operation", "call", "function"):
             value = frame.f_locals.get(name)
-            if isinstance(value, ir.Operation) and value.attached:
-                place = place_of(value)
+            with suppress(RuntimeError):  # of an operation that was erased
+                place = place_of(value) if isinstance(value, ir.Operation) else None
                 places += [f"{place}: "] if place is not None else []
     return places[-1]
 

@@ -27,7 +27,7 @@ def row_by_row(loop: ir.Operation, function: Rewriting) -> ir.Operation:
     if trips is None:
         return loop
     say_numbers(trips, function)
-    if not is_split(trips, function):
+    if not any(map(is_read, loop.results)) or not is_split(trips, function):
         return loop
     if say_changes(trips, function, is_read=True):
         function.clean()  # an array has a reader less

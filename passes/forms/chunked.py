@@ -41,6 +41,8 @@ _LEAST = 2  # trips of a block, if it passes anything on
 
 def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
     """Put loops over blocks of its trips in the place of a loop, if they send less."""
+    if not any(map(is_read, loop.results)):
+        return
     rows = in_rows(loop, function)
     if rows is not None:
         left = _replace(rows, function)
@@ -55,6 +57,8 @@ def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
 def _replace(loop: ir.Operation, function: Rewriting) -> ir.Operation | None:
     """Put loops over blocks in the place of one; the loop that stands for it if there are none."""
     loop = row_by_row(loop, function)
+    if not any(map(is_read, loop.results)):
+        return None  # the numbers that it writes are said
     found = _Chunked.of(loop, function.shards, function.made)
     if found is not None:
         with suppress(NotBatched):

@@ -176,6 +176,19 @@ def test_what_else_reads_the_array() -> None:
     run(program, LINE, [rows, rows, None], x, y, 7)
 
 
+def test_a_loop_of_which_nothing_but_known_numbers_is_read() -> None:
+    def program(x: Any) -> Any:
+        def body(i: Any, carry: Any) -> Any:
+            y, numbers = carry
+            return y.at[i].add(jnp.abs(x[i]) + y[i - 1]), numbers.at[i].set(3 * i + 1)
+
+        numbers = lax.fori_loop(0, len(x), body, (x, jnp.zeros(len(x), int)))[1]
+        return numbers, jnp.cumsum(x, 0)
+
+    x = np.random.default_rng(1).integers(-4, 5, (64, 6)).astype(np.int32)
+    run(program, LINE, [["x", UNSHARDED]], x)
+
+
 def test_the_gradient() -> None:
     x, y = np.random.default_rng(2).normal(size=(2, 192, 6)).astype(np.float32)
     rows = ["x", UNSHARDED]
