@@ -67,7 +67,8 @@ class _Array:
             return None
         if len(users(trips.given[k])) > 1:  # not by what the body returns alone
             return None
-        first, second, *_ = written = trips.places(write)
+        written = trips.places(write)
+        first, second = written[:2].tolist()
         reads = dict[ir.Operation, int]()
         for reader in users(array):
             if reader == write.op:
@@ -81,15 +82,15 @@ class _Array:
             ):
                 return None
             apart = written - trips.places(site)
-            ago, rest = divmod(apart[0], second - first)
-            if any(apart != apart[0]) or rest or ago > _MOST:
+            ago, rest = divmod(int(apart[0]), second - first)
+            if (apart != apart[0]).any() or rest or ago > _MOST:
                 return None
             reads[reader] = ago
         return _Array(trips, k, write, reads)
 
     def before(self, make: Builder) -> list[Value]:
         """The rows where trips before the first one would have written, the nearest first."""
-        first, second, *_ = self.trips.places(self.write)
+        first, second = self.trips.places(self.write)[:2].tolist()
         value, write = self.trips.loop.operands[self.k], self.write
         ago = range(1, max(self.reads.values(), default=0) + 1)
         return [make.cut(value, write.dim, first - k * (second - first), write.rows) for k in ago]

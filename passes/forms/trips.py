@@ -188,11 +188,11 @@ class Trips:
         """The first row that a site reads or writes in each trip."""
         found = self.number_of(site.start)
         assert found is not None, "a site walks"
-        return found.astype(object)
+        return found.astype(np.int64)  # which are all within an array
 
     def _direction(self, site: Site) -> int:
         """More than 0 where the numbers count up, less where they count down."""
-        first, second, *_ = self.places(site)
+        first, second = self.places(site)[:2].tolist()
         return int(second - first)
 
     def walk(self, op: ir.Operation) -> Site | None:
@@ -220,14 +220,14 @@ class Trips:
         places = self.number_of(Site(op, dim, 0, rows, rows).start)
         if places is None:
             return None
-        places = places.astype(object)
-        first, step, trips = min(places), abs(places[1] - places[0]), np.arange(self.count)
-        walks = any(np.array_equal(places, first + step * each) for each in (trips, trips[::-1]))
-        is_inside = 0 <= first <= size - step * (self.count - 1) - rows
+        places, trips = places.astype(np.int64), np.arange(self.count)
+        first, step = int(places.min()), abs(int(places[1]) - int(places[0]))
+        if not step or not 0 <= first <= size - step * (self.count - 1) - rows:
+            return None
+        if not any(np.array_equal(places, first + step * way) for way in (trips, trips[::-1])):
+            return None
         is_most = PART * (size - step * self.count) <= size and rows <= _MOST * step
-        return (
-            Site(op, dim, first, step, rows) if step and walks and is_inside and is_most else None
-        )
+        return Site(op, dim, first, step, rows) if is_most else None
 
     def _read(self, op: ir.Operation) -> Site | None:
         """Where an operation reads an array that never changes."""
