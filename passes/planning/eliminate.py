@@ -2,7 +2,7 @@
 
 1. Dead ends (Goldstein 1994): a state goes if another is never worse, whatever the others do.
 2. Bucket elimination (Dechter 1999): a variable whose tables join into a small one is minimised
-   away, and remembered with what it would choose. First those between two others at most.
+   away, and remembered with what says what it would choose. First those between two others at most.
 3. Messages (`messages`) over what is left give a lower bound of the cost, and cheap plans on the
    way. States that cannot be part of a better plan go; where a bucket is still too large, the less
    promising half of a variable's states goes too, and the result need not be the optimum.
@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +26,13 @@ from dtensor.passes.planning.model import Costs, Model
 _BEST = 6  # states of a variable that the others are compared with to find dead ends
 _SMALL = 8_000  # entries; a smaller table is eliminated faster than searched for dead ends
 _LARGE = 10_000  # entries; a variable with larger tables is not searched either
+_BETWEEN = 5  # times as many entries may be visited to eliminate what stands between two others
 _TINY = 1e-8  # microseconds
 _STAY = 1e-7  # microseconds by which the present plan is preferred among equals
 _GAP = 5e-4  # of the cost; messages stop when the bound is as near as that
 _NEAR = 0.2  # of the cost; when it is as near as that after the first rounds, more follow
 _LITTLE = 1_000_000  # entries of all tables; or where these are so few
-_SHARE = 0.003  # of what they leave open; states that score less are tried by themselves
+_SHARE = 0.0015  # of the bound; states that score less are tried by themselves
 
 
 @dataclass
@@ -46,6 +48,22 @@ class Solution:
     states: list[int]
     bound: float
     narrowed: int
+
+
+class _Gone(NamedTuple):
+    """A variable that was minimised away: what it would choose follows from its terms.
+
+    Attributes:
+        variable: its number.
+        alive: its states then.
+        near: the others in its bucket, and their states then.
+        terms: its costs, of its states first, then of those of the others; 1 where it is the same.
+    """
+
+    variable: int
+    alive: NDArray[np.intp]
+    near: list[tuple[int, NDArray[np.intp]]]
+    terms: list[Costs]
 
 
 class Elimination:
@@ -64,7 +82,7 @@ class Elimination:
         self.start = list(model.start)
         self.alive = [np.arange(len(u)) for u in model.unary]
         self.left = dict.fromkeys(range(len(model.unary)))
-        self.stack: list[tuple[int, list[tuple[int, NDArray[np.intp]]], NDArray[np.intp]]] = []
+        self.stack: list[_Gone] = []
         self.narrowed: set[int] = set()
         self._sizes: dict[int, float] = {}  # of buckets, as far as known
         self._heap: list[tuple[float, int]] = []  # sizes, some of them out of date
@@ -94,10 +112,28 @@ class Elimination:
         return float(scores[at[0]]) if len(at) else math.inf
 
     def reduce(self) -> None:
-        """Eliminate what stands between two others at most: the tables stay over pairs."""
+        """Eliminate what stands between two others at most: the tables stay over pairs.
+
+        Where a bucket is not small, its variable goes if the table that comes is no larger than
+        those that go: messages then pass it faster, and farther at a time.
+        """
         for x in range(len(self.unary)):
             self._drop_dead_ends(x)
         self._eliminate_small(2)
+        waiting = [(self._size(x), x) for x in self.left]
+        heapq.heapify(waiting)
+        while waiting and waiting[0][0] <= _BETWEEN * self.effort.table:
+            size, x = heapq.heappop(waiting)
+            near = self._near(x) if x in self.left and size == self._size(x) else ()
+            if near and len(near) <= 2 and self._shrinks(x, near):
+                self._eliminate(x)
+                for y in near:
+                    heapq.heappush(waiting, (self._size(y), y))
+
+    def _shrinks(self, x: int, near: Sequence[int]) -> bool:
+        """Whether fewer entries are left without a variable that stands between these."""
+        sizes = [len(self.alive[y]) for y in near]
+        return tuple(near) in self.tables or math.prod(sizes) <= len(self.alive[x]) * sum(sizes)
 
     def messages(self, upper: float) -> Messages:
         """Messages over what is left; `upper` includes what is eliminated."""
@@ -239,17 +275,17 @@ class Elimination:
         self._resized(near)
         near = [y for y in near if len(self.alive[y]) > 1]  # an array has 64 dimensions at most
         order = [x, *near]
-        total: Costs = self.unary[x].reshape((-1, *[1] * len(near)))
+        terms: list[Costs] = [self.unary[x].reshape((-1, *[1] * len(near)))]
         for scope in list(self.scopes[x]):
             table = self._take(scope)
             table = table.squeeze(tuple([k for k, y in enumerate(scope) if y not in order]))
             scope = tuple([y for y in scope if y in order])
             shape = [table.shape[scope.index(y)] if y in scope else 1 for y in order]
             axes = [scope.index(y) for y in order if y in scope]
-            total = total + np.transpose(table, axes).reshape(shape)
-        self.stack.append((x, [(y, self.alive[y]) for y in near], self.alive[x][total.argmin(0)]))
+            terms.append(np.transpose(table, axes).reshape(shape))
+        self.stack.append(_Gone(x, self.alive[x], [(y, self.alive[y]) for y in near], terms))
         del self.left[x]
-        best = least_of(total)
+        best = least_of(sum(terms[1:], terms[0]))
         if not near:
             self.done += float(best)
             return
@@ -274,10 +310,18 @@ class Elimination:
     def back(self, left: Mapping[int, int]) -> list[int]:
         """The states of all variables, from those of the variables that are left."""
         states = [left.get(x, start) for x, start in enumerate(self.start)]
-        for x, near, choice in reversed(self.stack):
-            at = tuple([int(np.searchsorted(alive, states[y])) for y, alive in near])
-            states[x] = int(choice[at]) if near else int(choice)
+        for gone in reversed(self.stack):
+            at = [int(np.searchsorted(alive, states[y])) for y, alive in gone.near]
+            costs = [_beside(term, at) for term in gone.terms]
+            states[gone.variable] = int(gone.alive[sum(costs[1:], costs[0]).argmin()])
         return states
+
+
+def _beside(term: Costs, at: Sequence[int]) -> Costs:
+    """What each state of a term's first variable costs beside these states of the others."""
+    for state in at:
+        term = term[:, state if term.shape[1] > 1 else 0]
+    return term
 
 
 def _columns(table: Costs, axis: int) -> Costs:

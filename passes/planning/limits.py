@@ -46,7 +46,7 @@ class Limits:
         bound: whether to find what no plan costs less than.
     """
 
-    passes: int = 4
+    passes: int = 16
     turns: int = 4
     specs: int = 300
     most: int = 4_000_000
@@ -60,7 +60,7 @@ class Limits:
 
 
 EFFORTS: Final[Mapping[str, Limits]] = {
-    "fast": Limits(passes=16, turns=2, specs=0, effort=None),
+    "fast": Limits(turns=2, specs=0, effort=None),
     "normal": Limits(),
     "best": Limits(
         specs=2000, most=40_000_000, choices=20_000_000, pairs=True, polish=8, bound=True

@@ -118,9 +118,9 @@ class Messages:
     def dive(self, share: float) -> None:
         """Look for a cheap assignment among the states that score little, by messages of their own.
 
-        States are left out that score more than this share of what the bound is below `upper`.
+        States are left out that score more than this share of the bound.
         """
-        most = share * (self.upper - self.bound)
+        most = share * abs(self.bound)
         keep = {x: np.flatnonzero(scores <= most) for x, scores in self.scores.items()}
         tables: dict[tuple[int, ...], Costs] = {
             (x, y): table[np.ix_(keep[x], keep[y])]

@@ -124,23 +124,25 @@ def _in_turn(problem: Problem, sets: Moves, limits: Limits) -> None:
         before = problem.total()
         problem.let_change((free,))
         _search(problem, limits)
-        idle = 0 if problem.total() < before * (1 - _GAIN) else idle + 1
+        idle = 0 if problem.total() < before * (1 - _WORTH) else idle + 1
         if idle == len(sets) - 1:
             break
 
 
 def _search(problem: Problem, limits: Limits, is_fine: bool = False) -> bool:
-    """Leave the cheapest plan found among the strategies that may be taken; whether it is that."""
-    best, least = list(problem.now), problem.total()
+    """Leave the cheapest plan found among the strategies that may be taken; whether it is that.
+
+    Elimination begins where a few rounds of messages over the coarser model lead.
+    """
     model = make_model(problem, FINE if is_fine else COARSE)
     states, is_least = promising(model, limits.passes)
-    if not is_least and limits.effort is not None:
-        model = make_model(problem, FINE) if model.is_coarse and not is_fine else model
+    found = _try(problem, model, states, limits.sweeps)
+    is_coarse = model.is_coarse and not is_fine
+    if limits.effort is not None and (not is_least or (found and is_coarse)):
+        if found or is_coarse:
+            model = make_model(problem, FINE)
         states, is_least = _eliminate(model, limits.effort)
-    model.take(problem, states)
-    descend(problem, limits.sweeps)
-    if problem.total() >= least:
-        problem.now[:] = best
+        _try(problem, model, states, limits.sweeps)
     return is_least and not model.is_coarse
 
 
@@ -153,7 +155,8 @@ def _eliminate(model: Model, effort: Effort) -> tuple[list[int], bool]:
     return refine(model, found.states, elimination.regret, effort), False
 
 
-_GAIN = 1e-6  # relative to the plan; a round that gains less is the last
+_GAIN = 1e-6  # relative to the plan; less is rounding
+_WORTH = 5e-3  # the same of one set of sub-axes: searching the others again takes long
 
 
 def bound_seconds(problem: Problem) -> float:
