@@ -7,6 +7,7 @@ split as many as make each device compute no more than if all computed the whole
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from dtensor.dialect.attributes import layout_of
@@ -16,6 +17,7 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import LAYOUT_ATTR
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, tensor_shape
 from dtensor.passes.graph import Graph, read_graph
+from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.classes import Place
 from dtensor.passes.uneven.components import neighbours, split_alike
@@ -68,6 +70,11 @@ class Shards:
     def splits(self, *places: tuple[Value, int]) -> bool:
         """Whether a layout is known to split one of these dimensions of values."""
         return self.count(*places) > 1
+
+    def leaves_none(self, value: Value, dim: int) -> bool:
+        """Whether the other dimensions of a value are split over all devices, as far as known."""
+        others = [self.count((value, d)) for d in range(len(shape_of(value))) if d != dim]
+        return math.prod(others) >= self._most
 
     def reach(self, size: int, count: int, *places: tuple[Value, int]) -> int:
         """By how many elements they may move: if they are few of many, by few."""
