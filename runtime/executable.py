@@ -85,6 +85,8 @@ class Executable:
 
     @cached_property
     def _start_compiled(self) -> Run:
+        if any(jax.dtypes.itemsize_bits(np.dtype(arg.dtype)) < 8 for arg in self.program.args):
+            return self._start  # jax finds arrays of int4 laid out in another way than compiled for
         compiled = self.compiled
 
         def run(*args: Any) -> Sequence[jax.Array]:
