@@ -18,6 +18,7 @@ from dtensor.passes.ops.rule import DimMap, OpRule
 from dtensor.passes.propagation.places import (
     MAX_RANK,
     WHOLE,
+    Places,
     partial_place,
     place_kind,
     place_of,
@@ -26,7 +27,6 @@ from dtensor.passes.propagation.places import (
 from dtensor.passes.relayout.atoms import axis_cuts
 
 Layouts = tuple[Layout, ...]
-Places = tuple[int, ...]
 
 REMEDY = "let dtensor-propagate choose the layouts, or move the value by a dtensor.relayout"
 
@@ -115,7 +115,7 @@ class Checker:
 
 
 def _problem(rule: OpRule | None, operands: Layouts, results: Layouts) -> str | None:
-    atoms = atoms_of((*operands, *results))
+    atoms = sub_axes_of((*operands, *results))
     if not atoms:
         return None
     if rule is None:
@@ -144,7 +144,7 @@ def _overlap(digits: list[tuple[int, int, int]]) -> str | None:
     return None
 
 
-def atoms_of(layouts: Layouts) -> list[AxisRef]:
+def sub_axes_of(layouts: Layouts) -> list[AxisRef]:
     """The parts of axes that these layouts tell apart."""
     return [
         AxisRef(name, low, high // low)

@@ -22,7 +22,7 @@ from dtensor.dialect.names import (
     ARG_ATTRS,
     LAYOUT,
     LAYOUT_ATTR,
-    LOCAL,
+    LOCAL_ATTR,
     MANUAL,
     OPERANDS,
     RELAYOUT,
@@ -31,7 +31,7 @@ from dtensor.dialect.names import (
 )
 from dtensor.dialect.verify import verify_all
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.derivation import REMEDY, Checker, Layouts, atoms_of
+from dtensor.passes.derivation import REMEDY, Checker, Layouts, sub_axes_of
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, main_function
 from dtensor.passes.graph import (
     BORDERS,
@@ -83,7 +83,7 @@ class VerifyPlanPass(Pass):
     name: ClassVar[str] = "dtensor-verify-plan"
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        if LOCAL in module.operation.attributes:
+        if LOCAL_ATTR in module.operation.attributes:
             error(module.operation, "the module is expanded already; verify the plan before")
         function = main_function(module)
         meshes = state.meshes_of(module)
@@ -252,7 +252,7 @@ def _keeps(asked: Layout, layout: Layout, may_add: Callable[[str], bool]) -> boo
     closed = layout.closed()
     if closed == asked.closed():
         return True
-    for atom in atoms_of((asked, closed)):
+    for atom in sub_axes_of((asked, closed)):
         want, have = place_of(asked, atom), place_of(closed, atom)
         is_open = want == WHOLE < have and asked.dims[have % MAX_RANK].takes(atom)
         if want != have and not (is_open and may_add(atom.name)):

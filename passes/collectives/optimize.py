@@ -12,7 +12,7 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.collectives.combine import combine_all_reduces, merge_duplicates
 from dtensor.passes.collectives.edges import share_edges
-from dtensor.passes.collectives.reader import Collective, Collectives
+from dtensor.passes.collectives.reader import CollectiveOp, CollectiveOps
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class OptimizeCollectivesPass(Pass):
     combine_bytes: int = 32 << 20  # bytes up to which all_reduces are combined; 0: not at all
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        work = Collectives(module, state.meshes_of(module))
+        work = CollectiveOps(module, state.meshes_of(module))
         if not work.items:
             return
         merge_duplicates(work)
@@ -46,7 +46,7 @@ class OptimizeCollectivesPass(Pass):
         state.forget_ir()
 
 
-def sliced_gather(work: Collectives, item: Collective, gathered: Collective) -> None:
+def sliced_gather(work: CollectiveOps, item: CollectiveOp, gathered: CollectiveOp) -> None:
     """`all_slice(all_gather(x))` of one dimension.
 
     Over the same axes it is `x`; over the first axes of the gather, a gather over the others.
@@ -63,7 +63,7 @@ def sliced_gather(work: Collectives, item: Collective, gathered: Collective) -> 
     work.replace(item, made)
 
 
-def slice_before_gather(work: Collectives, item: Collective, gathered: Collective) -> None:
+def slice_before_gather(work: CollectiveOps, item: CollectiveOp, gathered: CollectiveOp) -> None:
     """`all_slice(all_gather(x))` of different dimensions, where nothing else uses the gather.
 
     Over other axes the slice comes first, and less is gathered. Over the same axes each device
@@ -91,7 +91,7 @@ def slice_before_gather(work: Collectives, item: Collective, gathered: Collectiv
     work.replace(item, made.op.results)
 
 
-def sliced_reduction(work: Collectives, item: Collective, reduced: Collective) -> None:
+def sliced_reduction(work: CollectiveOps, item: CollectiveOp, reduced: CollectiveOp) -> None:
     """`all_slice(all_reduce(x))`, where nothing else uses the sum.
 
     Sliced over axes it was reduced over, it becomes a reduce_scatter over these, and an all_reduce
@@ -117,7 +117,7 @@ def sliced_reduction(work: Collectives, item: Collective, reduced: Collective) -
     work.replace(item, made.op.results)
 
 
-def joined_reduction(work: Collectives, item: Collective, inner: Collective) -> None:
+def joined_reduction(work: CollectiveOps, item: CollectiveOp, inner: CollectiveOp) -> None:
     """`all_reduce(all_reduce(x, "x"), "y")`, where nothing else uses the inner one.
 
     Jointly over n devices 2 (n - 1) / n of the value crosses the wire, less than one by one.
@@ -133,29 +133,29 @@ def joined_reduction(work: Collectives, item: Collective, inner: Collective) -> 
     work.replace(item, _reduce(work, item, inner, inner.op.operands, axes).op.results)
 
 
-def _is_alone(work: Collectives, item: Collective, before: Collective) -> bool:
+def _is_alone(work: CollectiveOps, item: CollectiveOp, before: CollectiveOp) -> bool:
     """Whether nothing else uses the one before, which stands in the same block."""
     return before.scope is item.scope and work.has_one_use(before)
 
 
-def _overlap(one: Collective, other: Collective) -> bool:
+def _overlap(one: CollectiveOp, other: CollectiveOp) -> bool:
     return any(a.overlaps(b) for a in one.axes for b in other.axes)
 
 
 def _reduce(
-    work: Collectives,
-    item: Collective,
-    reduced: Collective,
+    work: CollectiveOps,
+    item: CollectiveOp,
+    reduced: CollectiveOp,
     values: Sequence[Value],
     axes: Sequence[AxisRef],
-) -> Collective:
+) -> CollectiveOp:
     """An all_reduce in front of `item`, for the one that was there."""
     types, over = [item.op.results[0].type], (reduced.mesh, axes)
     kind = reduced.reduction
     return work.create(names.ALL_REDUCE, values, types, over, item, reduced, reduction=kind)
 
 
-Rewrite = Callable[[Collectives, Collective, Collective], None]
+Rewrite = Callable[[CollectiveOps, CollectiveOp, CollectiveOp], None]
 # By the name of a collective, and that of the one that makes its first operand.
 REWRITES: Final[tuple[tuple[str, str, Rewrite], ...]] = (
     (names.ALL_SLICE, names.ALL_GATHER, sliced_gather),
@@ -165,7 +165,7 @@ REWRITES: Final[tuple[tuple[str, str, Rewrite], ...]] = (
 )
 
 
-def rewrite(work: Collectives, item: Collective) -> None:
+def rewrite(work: CollectiveOps, item: CollectiveOp) -> None:
     """Apply what there is for a collective and the one before it."""
     for name, name_before, apply in REWRITES:
         if item.is_alive and item.name == name:

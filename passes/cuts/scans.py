@@ -17,7 +17,7 @@ from dtensor.passes.ops.scans import scans
 
 
 @dataclass(frozen=True)
-class Scan:
+class CumulativeWindow:
     """Windows that hold all elements up to one along a dimension, or all from one on.
 
     Attributes:
@@ -35,7 +35,7 @@ class Scan:
     number: float
 
     @classmethod
-    def of(cls, op: ir.Operation | None) -> Scan | None:
+    def of(cls, op: ir.Operation | None) -> CumulativeWindow | None:
         """What an operation scans; None of another."""
         if op is None or op.name != REDUCE_WINDOW or len(op.operands) != 2:
             return None

@@ -24,7 +24,7 @@ _MOST = 8  # parts of what one trip reads
 
 
 @dataclass(frozen=True)
-class Site:
+class RowAccess:
     """An operation of a body that reads, or writes, the next rows of an array in each trip.
 
     Attributes:
@@ -102,7 +102,7 @@ class Trips:
         self.is_reverse = bool(moved) and self._direction(moved[0]) < 0
         self.is_alike = not any(map(self.is_turned, moved))
 
-    def is_turned(self, site: Site) -> bool:
+    def is_turned(self, site: RowAccess) -> bool:
         """Whether a site walks against the others: of numbers that are known, it may."""
         return (self._direction(site) < 0) != self.is_reverse
 
@@ -119,7 +119,7 @@ class Trips:
         trips = Trips(loop, count)
         return trips if trips.is_alike else None
 
-    def array(self, site: Site) -> Value:
+    def array(self, site: RowAccess) -> Value:
         """The array that is read, as it stands outside of the loop."""
         found = self._outside(site.op.operands[0])
         assert found is not None, "an array that never changes"
@@ -184,18 +184,18 @@ class Trips:
         elif kind == "bool":
             self._numbers[value] = numbers.astype(bool)
 
-    def places(self, site: Site) -> Numbers:
+    def places(self, site: RowAccess) -> Numbers:
         """The first row that a site reads or writes in each trip."""
         found = self.number_of(site.start)
         assert found is not None, "a site walks"
         return found.astype(np.int64)  # which are all within an array
 
-    def _direction(self, site: Site) -> int:
+    def _direction(self, site: RowAccess) -> int:
         """More than 0 where the numbers count up, less where they count down."""
         first, second = self.places(site)[:2].tolist()
         return int(second - first)
 
-    def walk(self, op: ir.Operation) -> Site | None:
+    def walk(self, op: ir.Operation) -> RowAccess | None:
         """An operation that reads or writes the next rows of an array in each trip; or None."""
         sizes = shape_of(op.operands[0])
         if op.name == SCATTER:
@@ -205,7 +205,7 @@ class Trips:
         cut = [d for d, kept in enumerate(_kept(op)) if kept != sizes[d]]
         return self._along(op, cut[0]) if len(cut) == 1 else None
 
-    def rows_of(self, op: ir.Operation) -> Site | None:
+    def rows_of(self, op: ir.Operation) -> RowAccess | None:
         """The rows that a slice walks which takes some elements alone of each; None of others."""
         if op.name != _READ or self._outside(op.operands[0]) is None:
             return None
@@ -214,10 +214,10 @@ class Trips:
         sites = [self._along(op, d) for d in cut] if len(cut) > 1 else []
         return next((site for site in sites if site is not None), None)
 
-    def _along(self, op: ir.Operation, dim: int) -> Site | None:
+    def _along(self, op: ir.Operation, dim: int) -> RowAccess | None:
         """An operation that takes next rows along a dimension; None if it does not."""
         rows, size = _kept(op)[dim], shape_of(op.operands[0])[dim]
-        places = self.number_of(Site(op, dim, 0, rows, rows).start)
+        places = self.number_of(RowAccess(op, dim, 0, rows, rows).start)
         if places is None:
             return None
         places, trips = places.astype(np.int64), np.arange(self.count)
@@ -227,20 +227,20 @@ class Trips:
         if not any(np.array_equal(places, first + step * way) for way in (trips, trips[::-1])):
             return None
         is_most = PART * (size - step * self.count) <= size and rows <= _MOST * step
-        return Site(op, dim, first, step, rows) if is_most else None
+        return RowAccess(op, dim, first, step, rows) if is_most else None
 
-    def _read(self, op: ir.Operation) -> Site | None:
+    def _read(self, op: ir.Operation) -> RowAccess | None:
         """Where an operation reads an array that never changes."""
         is_fixed = op.name == _READ and self._outside(op.operands[0]) is not None
         return self.walk(op) if is_fixed else None
 
-    def _write(self, k: int) -> Site | None:
+    def _write(self, k: int) -> RowAccess | None:
         """Where an array is written that the body does not read."""
         # It is read by the operation, and what that gives by what the body returns.
         uses = [*self.body.arguments[k].uses, *self.given[k].uses]
         return self.written(k) if len(uses) == 2 else None
 
-    def written(self, k: int, anyhow: bool = False) -> Site | None:
+    def written(self, k: int, anyhow: bool = False) -> RowAccess | None:
         """Where rows of a carried array are overwritten, one in each trip; None of any other.
 
         Or where what is there is changed, with `anyhow`.

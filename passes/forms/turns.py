@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import with_sizes
-from dtensor.passes.forms.trips import Site, Trips
+from dtensor.passes.forms.trips import RowAccess, Trips
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.program import read_by
 
@@ -20,7 +20,7 @@ class NotBatched(Exception):
 
 
 @dataclass
-class Turns:
+class BlockedBody:
     """Writes the body of a loop for blocks of its trips.
 
     Attributes:
@@ -133,7 +133,7 @@ class Turns:
                 if key not in self._arrays:
                     self._arrays[key] = self._cut(make, array, site, first)
 
-    def _cut(self, make: Builder, array: Value, site: Site, first: int) -> Value:
+    def _cut(self, make: Builder, array: Value, site: RowAccess, first: int) -> Value:
         """The rows of an array from one on, as many as a site steps over, in blocks."""
         dim, count = site.dim, site.step * self.trips.count
         value = make.cut(array, dim, first, min(count, make.shape_of(array)[dim] - first))
@@ -146,11 +146,11 @@ class Turns:
         others = [d for d in range(len(make.shape_of(value))) if d != dim]
         return make.transpose(value, [dim, *others])
 
-    def shape(self, make: Builder, array: Value, site: Site) -> tuple[int, ...]:
+    def shape(self, make: Builder, array: Value, site: RowAccess) -> tuple[int, ...]:
         """The shape of an array in blocks."""
         return (self.blocks, *with_sizes(make.shape_of(array), site.dim, site.step * self.size))
 
-    def joined(self, make: Builder, value: Value, site: Site) -> Value:
+    def joined(self, make: Builder, value: Value, site: RowAccess) -> Value:
         """The rows of which these are the blocks."""
         order = list(range(1, len(make.shape_of(value))))
         order.insert(site.dim, 0)

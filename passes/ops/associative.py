@@ -149,7 +149,7 @@ class _Tree:
         return on_tensors(self.ctx, self.body, [*earlier, *later])
 
 
-def scan_ties(op: OpInfo) -> list[padding.Tie]:
+def scan_ties(op: OpInfo) -> list[padding.TiedDims]:
     """What follows the end is read by nothing before it, if it is scanned last."""
     dim, count = named_dim(op), len(op.operand_shapes)
     return [tuple(padding.Along(slot, dim) for k in range(count) for slot in (k, ~k))]

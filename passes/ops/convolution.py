@@ -166,13 +166,13 @@ def _scale_groups(operation: ir.Operation, name: str, times: int, over: int) -> 
         operation.attributes[name] = index_attr(groups * times // over)
 
 
-def convolution_ties(op: OpInfo) -> list[padding.Tie]:
+def convolution_ties(op: OpInfo) -> list[padding.TiedDims]:
     """Windows read zeros beyond the end; so do both sides where windows walk over the kernel.
 
     A group more of several features on one side makes that side longer by them.
     """
     numbers = convolution_numbers(op.operation)
-    ties: list[padding.Tie] = []
+    ties: list[padding.TiedDims] = []
     for dim in _windows(op, numbers):
         if longer_windows.is_one_to_one(dim.window):
             continue

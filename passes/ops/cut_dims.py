@@ -23,7 +23,7 @@ MOST_BLOCKS = 16  # of a dimension that a slice may cut: it is no fused matrix t
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class DimBlocks:
     """How one dimension of a slice (or of a pad, the other way round) falls into blocks.
 
     Attributes:
@@ -62,18 +62,18 @@ class Cut:
     is_pad: bool
 
     @cached_property
-    def blocks(self) -> Blocks | None:
+    def blocks(self) -> DimBlocks | None:
         """The blocks that both sides fall into; None if none fit."""
         longer, start, shorter = self.before, -self.low, self.after
         if self.is_pad:  # the slice that undoes it
             longer, start, shorter = self.after, self.low, self.before
         if longer == shorter and not start and (self.step == 1 or longer <= 1):
-            return Blocks(longer, 1, 0, 0)
+            return DimBlocks(longer, 1, 0, 0)
         if 0 in (longer, shorter) or longer % self.step:
             return None
         phase = start % self.step
         block = math.gcd(start - phase, shorter * self.step, longer)
-        return Blocks(block, self.step, start - phase, phase)
+        return DimBlocks(block, self.step, start - phase, phase)
 
     @cached_property
     def window(self) -> Window | None:

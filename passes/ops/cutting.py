@@ -23,7 +23,7 @@ from dtensor.passes.ops.attributes import (
     pad_numbers,
     slice_numbers,
 )
-from dtensor.passes.ops.cut_dims import Blocks, Cut, cuts_of, fetch_sliding, sliding
+from dtensor.passes.ops.cut_dims import Cut, DimBlocks, cuts_of, fetch_sliding, sliding
 from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.halo import halo, without_halo
 from dtensor.passes.ops.indexing import clamped
@@ -144,7 +144,7 @@ def expand_slice(op: LocalOp) -> Sequence[Value] | None:
     return list(op.again().results) if owned else None
 
 
-def _blocks(cut: Cut) -> Blocks:
+def _blocks(cut: Cut) -> DimBlocks:
     found = cut.blocks
     assert found is not None, "a slice or pad whose blocks do not align was split"
     return found

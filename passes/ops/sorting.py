@@ -249,7 +249,7 @@ def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequenc
     return ctx.gather(value, index, [1] * (last + 1), numbers, shape)
 
 
-def sort_ties(op: OpInfo) -> list[padding.Tie]:
+def sort_ties(op: OpInfo) -> list[padding.TiedDims]:
     """Rows may be longer; what is beyond their end stays there."""
     count = len(op.operand_shapes)
     if not op.operand_shapes[0]:

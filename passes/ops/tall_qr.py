@@ -38,7 +38,7 @@ def qr_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
-def qr_ties(op: OpInfo) -> list[padding.Tie]:
+def qr_ties(op: OpInfo) -> list[padding.TiedDims]:
     """Rows of zeros are rows of zeros of Q, and change nothing else."""
     rows = len(op.operand_shapes[0]) - 2
     return [(padding.Along(0, rows, fill=Reduction.SUM), padding.Along(~0, rows))]

@@ -217,12 +217,12 @@ def window_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     return padding.passing(rule, factor) if rule.factors[factor].size > 1 else None
 
 
-def reduce_window_ties(op: OpInfo) -> list[padding.Tie]:
+def reduce_window_ties(op: OpInfo) -> list[padding.TiedDims]:
     """Windows read the init value beyond the end, or leave it out; sums from the end read it."""
     windows = windows_of(op)
     count = len(op.result_shapes)
     may_pad = starts_from_identity(op.operation)
-    ties: list[padding.Tie] = []
+    ties: list[padding.TiedDims] = []
     for d, window in enumerate(windows):
         if longer_windows.is_one_to_one(window):
             continue

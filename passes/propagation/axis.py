@@ -16,11 +16,18 @@ from dtensor.passes.ops.opdef import Placed, algorithm_of
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Computes, Label, LabelTable
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable, place_of, split_place
-from dtensor.passes.propagation.reach import Reach, spread
-from dtensor.passes.propagation.task import ONLY, Pins, Round, Task
+from dtensor.passes.propagation.places import (
+    MAX_RANK,
+    WHOLE,
+    LayoutTable,
+    Places,
+    place_of,
+    split_place,
+)
+from dtensor.passes.propagation.reach import AxisReach, spread
+from dtensor.passes.propagation.task import ONLY_ROUND, Pins, PriorityRound, Task
 
-Digit = tuple[int, int, int]  # factor (or dimension), major, devices
+FactorDigit = tuple[int, int, int]  # factor (or dimension), major, devices
 
 
 @dataclass
@@ -32,7 +39,7 @@ class Decided:
         split: per node among how many devices its work is divided.
     """
 
-    digits: list[list[Digit]]
+    digits: list[list[FactorDigit]]
     split: list[int]
 
     @classmethod
@@ -56,8 +63,12 @@ class Decided:
 
 
 def reach_of(
-    task: Task, atom: AxisRef, decided: Decided, later: Sequence[int] = (), now: Round = ONLY
-) -> Reach:
+    task: Task,
+    atom: AxisRef,
+    decided: Decided,
+    later: Sequence[int] = (),
+    now: PriorityRound = ONLY_ROUND,
+) -> AxisReach:
     """The labels of one axis, spread from the pins.
 
     Args:
@@ -92,7 +103,7 @@ def reach_of(
         is_free = free[node.results[0]] if node.results else False
         if is_free or (fixed[node.index] is None and not node.may_use(atom.name)):
             fixed[node.index] = labels[node.index][0]
-    found = Reach(graph, atom, table, labels, fixed, free, open_dims, asleep)
+    found = AxisReach(graph, atom, table, labels, fixed, free, open_dims, asleep)
     spread(found)
     results = [node.index for node in graph.nodes if node.kind == RESULT]
     _note_results(found, results)
@@ -103,14 +114,14 @@ def reach_of(
     return found
 
 
-def _note_results(found: Reach, results: Sequence[int]) -> None:
+def _note_results(found: AxisReach, results: Sequence[int]) -> None:
     """Note where the axis can come out: of what conflicts, and what stands behind, both."""
     for index in results:
         places = [label.ins[0] for label in found.labels[index] if not label.is_idle]
         found.result_places[index] = found.result_places.get(index, frozenset()).union(places)
 
 
-def respect_taken_digits(found: Reach, decided: Decided, pins: Pins) -> None:
+def respect_taken_digits(found: AxisReach, decided: Decided, pins: Pins) -> None:
     """Drop labels that overlap digits of earlier axes; offer the place behind those instead.
 
     A layout with open dimensions takes axes behind all that it says, whichever axis comes first.
@@ -136,7 +147,7 @@ def respect_taken_digits(found: Reach, decided: Decided, pins: Pins) -> None:
         )
 
 
-def keep_blocks_inside(found: Reach, decided: Decided, later: Sequence[int]) -> None:
+def keep_blocks_inside(found: AxisReach, decided: Decided, later: Sequence[int]) -> None:
     """Move the axis ahead of blocks on arguments and results, which have none ahead of an axis.
 
     What stands ahead may be another axis that is decided, or one that comes later.
@@ -161,7 +172,7 @@ def _different(labels: Iterable[Label | None]) -> list[Label]:
 
 
 def _ahead_of_blocks(
-    found: Reach, node: Node, label: Label, taken: list[Digit], later: Sequence[int]
+    found: AxisReach, node: Node, label: Label, taken: list[FactorDigit], later: Sequence[int]
 ) -> list[Label | None]:
     """The labels with nothing ahead of the axis but decided axes and, if they fit, later ones."""
     if label.factor < 0:
@@ -175,7 +186,7 @@ def _ahead_of_blocks(
     return [*fit] or [behind(found, node, label, taken)]
 
 
-def _axes_ahead(label: Label, taken: list[Digit]) -> int:
+def _axes_ahead(label: Label, taken: list[FactorDigit]) -> int:
     """How many blocks the decided axes make of the label's dimension, ahead of its place."""
     end = 1
     for factor, major, size in sorted(taken):
@@ -192,7 +203,7 @@ def _products(count: int, sizes: Sequence[int]) -> list[int]:
     return sorted((product for product in products if count % product == 0), reverse=True)
 
 
-def _written(node: Node, layout: Layout) -> tuple[list[Digit], dict[int, int]]:
+def _written(node: Node, layout: Layout) -> tuple[list[FactorDigit], dict[int, int]]:
     """The digits that a layout says, and per dimension how many blocks they make.
 
     At a manual region, the factors of the node are of the shards inside.
@@ -204,7 +215,7 @@ def _written(node: Node, layout: Layout) -> tuple[list[Digit], dict[int, int]]:
     return digits, {d: math.prod(map(digit_size, dim.digits)) for d, dim in dims}
 
 
-def compatible(label: Label, taken: list[Digit], n: int) -> bool:
+def compatible(label: Label, taken: list[FactorDigit], n: int) -> bool:
     """Whether an axis of `n` devices can take the label beside the digits that others took."""
     end = label.major * n
     return all(
@@ -213,7 +224,7 @@ def compatible(label: Label, taken: list[Digit], n: int) -> bool:
     )
 
 
-def behind(found: Reach, node: Node, label: Label, taken: list[Digit]) -> Label | None:
+def behind(found: AxisReach, node: Node, label: Label, taken: list[FactorDigit]) -> Label | None:
     """The label that splits the same factor behind all digits that are taken of it, if it fits."""
     major = max(other * size for factor, other, size in taken if factor == label.factor)
     if node.rule is not None:
@@ -223,7 +234,7 @@ def behind(found: Reach, node: Node, label: Label, taken: list[Digit]) -> Label 
     return found.table.joint(node, major * 64 + label.factor)
 
 
-def _forbid_idleness(found: Reach, decided: Decided, min_flops: float) -> None:
+def _forbid_idleness(found: AxisReach, decided: Decided, min_flops: float) -> None:
     for node in found.graph.nodes:
         if node.rule is None or found.fixed[node.index] is not None:
             continue
@@ -234,9 +245,6 @@ def _forbid_idleness(found: Reach, decided: Decided, min_flops: float) -> None:
         dividing = [label for label in found.labels[node.index] if label.divides]
         if dividing:
             found.labels[node.index] = dividing
-
-
-Places = tuple[int, ...]
 
 
 def computes_with(atom: AxisRef) -> Computes:

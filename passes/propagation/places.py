@@ -15,6 +15,8 @@ from dtensor.dialect.dim import Dim, canonical_digits
 from dtensor.dialect.layout import REDUCTIONS, Layout
 from dtensor.dialect.mesh import Mesh
 
+Places = tuple[int, ...]  # per sub-axis on one tensor, or of one sub-axis on several tensors
+
 WHOLE = -1
 MAX_RANK = 64
 _KIND_PLACE = {kind: -2 - i for i, kind in enumerate(REDUCTIONS)}
@@ -56,7 +58,7 @@ class LayoutTable:
         self.mesh = mesh
         self._layouts: dict[tuple[int, tuple[int, ...]], Layout] = {}
 
-    def layout(self, rank: int, places: tuple[int, ...]) -> Layout:
+    def layout(self, rank: int, places: Places) -> Layout:
         """The layout of a tensor of `rank` dimensions; one place per atom."""
         key = (rank, places)
         found = self._layouts.get(key)
@@ -64,7 +66,7 @@ class LayoutTable:
             found = self._layouts[key] = self._build(rank, places)
         return found
 
-    def _build(self, rank: int, places: tuple[int, ...]) -> Layout:
+    def _build(self, rank: int, places: Places) -> Layout:
         words: list[list[tuple[int, AxisRef]]] = [[] for _ in range(rank)]
         partial: list[tuple[AxisRef, str]] = []
         for atom, place in zip(self.atoms, places, strict=True):

@@ -24,7 +24,7 @@ from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import MAX_RANK
 from dtensor.passes.propagation.planned import PlannedLayouts, write_planned
-from dtensor.passes.propagation.reach import Reach
+from dtensor.passes.propagation.reach import AxisReach
 from dtensor.passes.propagation.task import Pins, Task, read_pins
 from dtensor.passes.propagation.turns import in_turn
 from dtensor.passes.uneven.components import check_even
@@ -108,7 +108,7 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
     return _realise(task, plan)
 
 
-def _result_places(reach: Reach, labels: Sequence[Label]) -> ResultPlaces:
+def _result_places(reach: AxisReach, labels: Sequence[Label]) -> ResultPlaces:
     """Per result the places that what is given leads to; None if the axis may come out anywhere.
 
     It may where an op cannot use it, or orders what it splits: to order or transform it, an op
@@ -124,7 +124,7 @@ def _result_places(reach: Reach, labels: Sequence[Label]) -> ResultPlaces:
     return {k: found or None for k, found in places.items()} if _is_walked(reach) else places
 
 
-def _is_walked(reach: Reach) -> bool:
+def _is_walked(reach: AxisReach) -> bool:
     """Whether a loop may read what the axis splits piece by piece."""
     return any(
         label.factor >= 0 and node.rule.factors[label.factor].kind is FactorKind.OWNED
@@ -216,7 +216,7 @@ def _order(priorities: Sequence[int]) -> str:
     return f"; spread by priority, {first} first, then {', then '.join(rest)}"
 
 
-def _refusals(reach: Reach) -> dict[int, str]:
+def _refusals(reach: AxisReach) -> dict[int, str]:
     """Per node that the axis reached but that cannot use it there, the reason in words."""
     reasons: dict[int, str] = {}
     for (index, slot), place in reach.refused.items():

@@ -17,7 +17,7 @@ ANY_DIMS = range(MAX_RANK)
 
 
 @dataclass
-class Reach:
+class AxisReach:
     """Where one mesh axis, or part of one, can get to in a graph.
 
     Attributes:
@@ -45,7 +45,7 @@ class Reach:
     result_places: dict[int, frozenset[int]] = field(default_factory=dict)
 
 
-def spread(found: Reach) -> None:
+def spread(found: AxisReach) -> None:
     """Fill `found.labels` with every label reachable from the pinned nodes."""
     spreader = _Spreader(found)
     for node, pinned in zip(found.graph.nodes, found.fixed, strict=True):
@@ -57,7 +57,7 @@ def spread(found: Reach) -> None:
 class _Spreader:
     """A run of the spreading: the pairs that were reached, and those that wait."""
 
-    def __init__(self, found: Reach) -> None:
+    def __init__(self, found: AxisReach) -> None:
         self.found = found
         self.seen: set[tuple[int, int]] = set()
         self.queue: list[tuple[int, int, int, int]] = []

@@ -156,7 +156,7 @@ def asked_layout(node: Node, meshes: dict[str, Mesh]) -> Layout | None:
     return layouts_of_array(node.operation.attributes[side], meshes)[node.slot]
 
 
-def atoms_of(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[AxisRef]:
+def planned_sub_axes(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[AxisRef]:
     """The parts of axes that are decided one by one: one divisor chain per mesh axis.
 
     Args:
@@ -194,11 +194,11 @@ def seed_bytes(graph: Graph, pins: Pins, atom: AxisRef) -> float:
 
 LAST = 1 << 62  # a priority that no round comes behind
 
-Kept = Mapping[int, Label]
+NodeLabels = Mapping[int, Label]
 
 
 @dataclass(frozen=True)
-class Round:
+class PriorityRound:
     """What one round of one axis may see.
 
     Attributes:
@@ -208,8 +208,8 @@ class Round:
     """
 
     priority: int = LAST
-    kept: Kept = field(default_factory=dict)
-    others: Sequence[tuple[AxisRef, Kept]] = ()
+    kept: NodeLabels = field(default_factory=dict)
+    others: Sequence[tuple[AxisRef, NodeLabels]] = ()
 
     def sleeps(self, layout: Layout, axis: AxisRef) -> bool:
         """Whether a given layout splits a dimension over an axis that does not yet spread."""
@@ -222,7 +222,7 @@ class Round:
         return frozenset(d for d, dim in dims if dim.takes(axis) and dim.priority <= self.priority)
 
 
-ONLY = Round()
+ONLY_ROUND = PriorityRound()
 """The one round of a program in which nothing says what comes first."""
 
 

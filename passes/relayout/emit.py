@@ -9,13 +9,15 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.passes.relayout.atoms import local_outer, merge_axes
 from dtensor.passes.relayout.moves import Move
-from dtensor.passes.relayout.problem import Problem, State
-from dtensor.passes.relayout.steps import AxisMove, Step
+from dtensor.passes.relayout.problem import RelayoutProblem, State
+from dtensor.passes.relayout.steps import AxisMove, RelayoutStep
 
 
-def emit(problem: Problem, after: Layout, found: Iterable[Move]) -> tuple[Step, ...]:
+def emit(
+    problem: RelayoutProblem, after: Layout, found: Iterable[Move]
+) -> tuple[RelayoutStep, ...]:
     """The steps of some moves, which lead from the start of the problem to `after`."""
-    steps: list[Step] = []
+    steps: list[RelayoutStep] = []
     state, layout = problem.start, problem.before
     for move in found:
         result = problem.layout(move.result)
@@ -24,8 +26,10 @@ def emit(problem: Problem, after: Layout, found: Iterable[Move]) -> tuple[Step, 
     return (*steps[:-1], replace(steps[-1], result=after))
 
 
-def _step(problem: Problem, move: Move, state: State, before: Layout, result: Layout) -> Step:
-    step = Step(move.kind, result, move.wire_bytes, problem.axes(move.atoms))
+def _step(
+    problem: RelayoutProblem, move: Move, state: State, before: Layout, result: Layout
+) -> RelayoutStep:
+    step = RelayoutStep(move.kind, result, move.wire_bytes, problem.axes(move.atoms))
     if move.kind == "permute":
         sources, targets = _permuted(problem, move)
         return replace(step, axes=sources, targets=targets)
@@ -46,7 +50,9 @@ def _step(problem: Problem, move: Move, state: State, before: Layout, result: La
     return replace(step, dim=dim, outer=local_outer(before, dim, problem.digit_outers[place]))
 
 
-def _permuted(problem: Problem, move: Move) -> tuple[tuple[AxisRef, ...], tuple[AxisRef, ...]]:
+def _permuted(
+    problem: RelayoutProblem, move: Move
+) -> tuple[tuple[AxisRef, ...], tuple[AxisRef, ...]]:
     """Both lists name the same axes: where x gives way to y, y takes over what x told apart."""
     leaving = tuple(a for a in move.atoms if a not in move.others)
     arriving = tuple(a for a in move.others if a not in move.atoms)
@@ -70,7 +76,9 @@ def _join_parts(sources: list[AxisRef], targets: list[AxisRef]) -> None:
             index += 1
 
 
-def _axis_moves(problem: Problem, move: Move, state: State, before: Layout) -> Iterator[AxisMove]:
+def _axis_moves(
+    problem: RelayoutProblem, move: Move, state: State, before: Layout
+) -> Iterator[AxisMove]:
     position = problem.position
     for atom in sorted(move.atoms, key=lambda atom: position(move.result[atom])):
         source, target = position(state[atom]), position(move.result[atom])

@@ -10,7 +10,7 @@ from dtensor.passes.cost import model
 from dtensor.passes.ops.rounds import elements_sent
 from dtensor.passes.relayout.matchings import Matched, matchings
 from dtensor.passes.relayout.permutations import permutations, temporary_places
-from dtensor.passes.relayout.problem import NOWHERE, PARTIAL, Problem, State
+from dtensor.passes.relayout.problem import NOWHERE, PARTIAL, RelayoutProblem, State
 
 
 class Move(NamedTuple):
@@ -28,7 +28,7 @@ class Move(NamedTuple):
     matched: Matched | None = None
 
 
-def moves(problem: Problem, state: State) -> Iterator[Move]:
+def moves(problem: RelayoutProblem, state: State) -> Iterator[Move]:
     """Every move worth trying from a state in which nothing more can be sliced for free."""
     occupied = problem.occupied(state)
     yield from _reductions(problem, state, occupied)
@@ -50,7 +50,7 @@ def moves(problem: Problem, state: State) -> Iterator[Move]:
         yield Move("slice", atoms, result, 0.0, 0.0)
 
 
-def settle(problem: Problem, state: State) -> tuple[State, list[Move]]:
+def settle(problem: RelayoutProblem, state: State) -> tuple[State, list[Move]]:
     """Do what costs nothing: slice atoms into free places they are wanted in, and mask.
 
     A slice makes all that follows cheaper and never takes a place that another atom is wanted in.
@@ -82,7 +82,7 @@ def settle(problem: Problem, state: State) -> tuple[State, list[Move]]:
     return state, done
 
 
-def _is_combined_otherwise(problem: Problem, state: State, kind: str) -> bool:
+def _is_combined_otherwise(problem: RelayoutProblem, state: State, kind: str) -> bool:
     """Whether parts are still to be combined by another reduction than this one.
 
     That would combine the identities of this one, too: of those of a product a sum makes two.
@@ -105,12 +105,14 @@ def without(state: State, atoms: Iterable[int]) -> State:
     return _with(state, atoms, (NOWHERE,) * len(state))
 
 
-def _sent(problem: Problem, kind: str, atoms: tuple[int, ...], result: State, wire: float) -> Move:
+def _sent(
+    problem: RelayoutProblem, kind: str, atoms: tuple[int, ...], result: State, wire: float
+) -> Move:
     """A move that sends so many bytes over the axes of its atoms."""
     return Move(kind, atoms, result, wire, problem.cost.seconds(wire, problem.axes(atoms)))
 
 
-def _reductions(problem: Problem, state: State, occupied: int) -> Iterator[Move]:
+def _reductions(problem: RelayoutProblem, state: State, occupied: int) -> Iterator[Move]:
     goal = problem.goal
     parts = [a for a, p in enumerate(state) if p == PARTIAL and goal[a] != PARTIAL]
     if not parts:
@@ -126,7 +128,7 @@ def _reductions(problem: Problem, state: State, occupied: int) -> Iterator[Move]
 
 
 def _reduce_scatter(
-    problem: Problem, state: State, atoms: tuple[int, ...], result: State
+    problem: RelayoutProblem, state: State, atoms: tuple[int, ...], result: State
 ) -> Iterator[Move]:
     """One reduce_scatter of atoms of one reduction; nothing where there are several."""
     if len({problem.kinds[a] for a in atoms}) == 1:
@@ -134,7 +136,7 @@ def _reduce_scatter(
         yield _sent(problem, "reduce_scatter", atoms, result, wire)
 
 
-def _groups_to_reduce(problem: Problem, parts: list[int]) -> list[tuple[int, ...]]:
+def _groups_to_reduce(problem: RelayoutProblem, parts: list[int]) -> list[tuple[int, ...]]:
     """Atoms of one kind all at once, those that end nowhere at once, and each alone."""
     groups = []
     for kind in sorted({problem.kinds[a] for a in parts}):
@@ -150,7 +152,7 @@ def _pieces(run: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [run[i : i + n] for n in range(count, 0, -1) for i in range(count - n + 1)]
 
 
-def _movable(problem: Problem, state: State, occupied: int) -> list[int]:
+def _movable(problem: RelayoutProblem, state: State, occupied: int) -> list[int]:
     """Atoms that can go straight from their place to the one they are wanted in."""
     goal = problem.goal
     return [
@@ -163,7 +165,7 @@ def _movable(problem: Problem, state: State, occupied: int) -> list[int]:
     ]
 
 
-def _all_to_alls(problem: Problem, state: State, movable: list[int]) -> Iterator[Move]:
+def _all_to_alls(problem: RelayoutProblem, state: State, movable: list[int]) -> Iterator[Move]:
     if not movable:
         return
     size = problem.local_bytes(state)
@@ -179,7 +181,7 @@ def _subsets(atoms: list[int]) -> list[tuple[int, ...]]:
     return [s for n in range(len(atoms), 0, -1) for s in combinations(atoms, n)]
 
 
-def _gathers(problem: Problem, state: State, movable: list[int]) -> Iterator[Move]:
+def _gathers(problem: RelayoutProblem, state: State, movable: list[int]) -> Iterator[Move]:
     """Gathers of neighbouring atoms, unless all of them can move by all_to_all, which is less."""
     goal = problem.goal
     size = problem.local_bytes(state)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dtensor.passes.relayout.problem import NOWHERE, Problem, State
+from dtensor.passes.relayout.problem import NOWHERE, RelayoutProblem, State
 
 Permutation = tuple[tuple[int, ...], tuple[int, ...], State]
 
 
-def permutations(problem: Problem, state: State) -> Iterator[Permutation]:
+def permutations(problem: RelayoutProblem, state: State) -> Iterator[Permutation]:
     """Permutes worth trying: atoms before, atoms after, in the same order of digits; the result."""
     for found in (_by_place(problem, state), _by_run(problem, state)):
         if found is not None:
             yield found
 
 
-def _by_place(problem: Problem, state: State) -> Permutation | None:
+def _by_place(problem: RelayoutProblem, state: State) -> Permutation | None:
     """Each atom takes the place it is wanted in from the atom of equal size that stands there."""
     holder = {place: atom for atom, place in enumerate(state) if place >= 0}
     owner = {}
@@ -54,7 +54,7 @@ def _vacated(state: State, owner: dict[int, int], place: int) -> int:
     return place
 
 
-def _changed(problem: Problem, state: State, result: State) -> list[int]:
+def _changed(problem: RelayoutProblem, state: State, result: State) -> list[int]:
     """Places whose atom differs, in order of position."""
     before = {place: atom for atom, place in enumerate(state) if place >= 0}
     after = {place: atom for atom, place in enumerate(result) if place >= 0}
@@ -62,7 +62,7 @@ def _changed(problem: Problem, state: State, result: State) -> list[int]:
     return sorted(places, key=problem.position)
 
 
-def _by_run(problem: Problem, state: State) -> Permutation | None:
+def _by_run(problem: RelayoutProblem, state: State) -> Permutation | None:
     """Neighbouring atoms change to the atoms wanted there, whatever the single sizes.
 
     Where a run holds more than is wanted, the wanted atoms come first and the others follow.
@@ -91,7 +91,7 @@ def _by_run(problem: Problem, state: State) -> Permutation | None:
 
 
 def _put(
-    problem: Problem,
+    problem: RelayoutProblem,
     places: list[int],
     targets: list[int],
     sources: list[int],
@@ -113,7 +113,9 @@ def _put(
     return True
 
 
-def _wanted(problem: Problem, run: tuple[int, ...], goal: tuple[int, ...]) -> tuple[int, ...]:
+def _wanted(
+    problem: RelayoutProblem, run: tuple[int, ...], goal: tuple[int, ...]
+) -> tuple[int, ...]:
     have, want = problem.split(run), problem.split(goal)
     if not goal or have == want:
         return goal
@@ -123,7 +125,7 @@ def _wanted(problem: Problem, run: tuple[int, ...], goal: tuple[int, ...]) -> tu
 
 
 def temporary_places(
-    problem: Problem, state: State, occupied: int, absent: int
+    problem: RelayoutProblem, state: State, occupied: int, absent: int
 ) -> Iterator[tuple[tuple[int, ...], State]]:
     """Places that atoms can take for a while, so that a permute moves smaller shards.
 
@@ -143,7 +145,7 @@ def temporary_places(
             yield filled
 
 
-def _end_of_chain(problem: Problem, state: State, atom: int) -> int:
+def _end_of_chain(problem: RelayoutProblem, state: State, atom: int) -> int:
     """The vacant place at the end of: the place wanted, its holder's wanted place, and so on."""
     holder = {place: a for a, place in enumerate(state) if place >= 0}
     place = problem.goal[atom]
@@ -156,7 +158,7 @@ def _end_of_chain(problem: Problem, state: State, atom: int) -> int:
 
 
 def _filled(
-    problem: Problem, state: State, run: tuple[int, ...], occupied: int, absent: int
+    problem: RelayoutProblem, state: State, run: tuple[int, ...], occupied: int, absent: int
 ) -> tuple[tuple[int, ...], State] | None:
     """Atoms missing from the run that is wanted here, placed behind the ones that are here."""
     dim, outer = problem.position(state[run[0]])

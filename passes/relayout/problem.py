@@ -28,7 +28,7 @@ NOWHERE = -1
 PARTIAL = -2
 
 
-class Problem:
+class RelayoutProblem:
     """The moving atoms of one relayout, their digits, and which digits exclude each other."""
 
     def __init__(

@@ -18,8 +18,8 @@ from dtensor.passes.propagation.places import place_of
 from dtensor.passes.relayout.atoms import axis_cuts, is_chain, layout_at
 from dtensor.passes.relayout.emit import emit
 from dtensor.passes.relayout.moves import Move, moves, settle, without
-from dtensor.passes.relayout.problem import PARTIAL, Problem, State
-from dtensor.passes.relayout.steps import Step
+from dtensor.passes.relayout.problem import PARTIAL, RelayoutProblem, State
+from dtensor.passes.relayout.steps import RelayoutStep
 
 MAX_LAYOUTS = 500  # layouts the search settles before it takes the plain route
 
@@ -33,7 +33,7 @@ def plan(
     shape: Sequence[int],
     itemsize: float,
     cost: CostModel = _DEFAULT_COST,
-) -> tuple[Step, ...]:
+) -> tuple[RelayoutStep, ...]:
     """The cheapest steps that bring a tensor from layout `before` to layout `after`.
 
     Args:
@@ -49,7 +49,7 @@ def plan(
     return _plan(before.closed(), after.closed(), tuple(shape), itemsize, cost)
 
 
-def steps_seconds(steps: Sequence[Step], cost: CostModel) -> float:
+def steps_seconds(steps: Sequence[RelayoutStep], cost: CostModel) -> float:
     """Seconds of communication of a chain of steps."""
     return sum(
         s.collectives * cost.seconds(s.wire_bytes / s.collectives, s.axes)
@@ -66,14 +66,14 @@ def forget_plans() -> None:
 @lru_cache(maxsize=65536)
 def _plan(
     before: Layout, after: Layout, shape: tuple[int, ...], itemsize: float, cost: CostModel
-) -> tuple[Step, ...]:
+) -> tuple[RelayoutStep, ...]:
     if before == after:
         return ()
     clash = [name for name, cuts in axis_cuts(before, after).items() if not is_chain(cuts)]
     clash += _otherwise_partial(before, after)
     if clash:
         return _plan_in_two(before, after, shape, itemsize, cost, clash)
-    problem = Problem(before, after, shape, itemsize, cost)
+    problem = RelayoutProblem(before, after, shape, itemsize, cost)
     start, first = settle(problem, problem.start)
     if start == problem.goal:
         return emit(problem, after, first)
@@ -99,7 +99,7 @@ def _plan_in_two(
     itemsize: float,
     cost: CostModel,
     clash: list[str],
-) -> tuple[Step, ...]:
+) -> tuple[RelayoutStep, ...]:
     """Two layouts cut an axis in ways without a common refinement: 6 = 2 * 3 and 3 * 2.
 
     That axis is taken out of the tensor first, and put in again; so is one over which the tensor
@@ -115,7 +115,7 @@ def _plan_in_two(
     )
 
 
-def _search(problem: Problem, start: State) -> list[Move]:
+def _search(problem: RelayoutProblem, start: State) -> list[Move]:
     """The moves from `start` to the goal, by Dijkstra's algorithm."""
     best: dict[State, _Key] = {start: (0.0, 0)}
     came: dict[State, tuple[State, list[Move]]] = {}
@@ -149,7 +149,7 @@ def _path(came: dict[State, tuple[State, list[Move]]], start: State, state: Stat
     return [move for done in reversed(steps) for move in done]
 
 
-def _plain_route(problem: Problem, state: State) -> list[Move]:
+def _plain_route(problem: RelayoutProblem, state: State) -> list[Move]:
     """Reduce, gather what stands elsewhere, and slice: always possible."""
     done: list[Move] = []
     for kind in sorted(set(problem.kinds)):

@@ -18,9 +18,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.graph import Graph, Node
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable, place_of
-
-Places = tuple[int, ...]  # one place per sub-axis
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable, Places, place_of
 
 
 class RankSpecs:
