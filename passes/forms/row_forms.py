@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, every, ir, maker_of, operation_of, ops_of, users
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.names import DYNAMIC_UPDATE_SLICE, SCATTER
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.forms.trips import SCATTER, UPDATE, RowAccess, Trips
+from dtensor.passes.forms.trips import RowAccess, Trips
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.patterns import is_zero
@@ -120,7 +121,7 @@ def added(trips: Trips, k: int) -> RowAccess | None:
     if op is None or op.name != "stablehlo.add" or array not in op.operands:
         return None
     update = maker_of(op.operands[int(op.operands[0] == array)])
-    if update is None or update.name != UPDATE or update.block != trips.body:
+    if update is None or update.name != DYNAMIC_UPDATE_SLICE or update.block != trips.body:
         return None
     site = trips.walk(update) if is_zero(update.operands[0]) else None
     return site if site is not None and site.step == site.rows else None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from dtensor.dialect.mlir import Value, block_of, ir, maker_of, ops_of, terminator
+from dtensor.passes.cuts.names import DYNAMIC_SLICE, DYNAMIC_UPDATE_SLICE, SCATTER
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
@@ -17,9 +17,6 @@ from dtensor.passes.ops.padding import PART
 from dtensor.passes.ops.scatter import overwrites
 from dtensor.passes.program import counted, never_changed_in, trip_count
 
-_READ: Final = "stablehlo.dynamic_slice"
-SCATTER: Final = "stablehlo.scatter"
-UPDATE: Final = "stablehlo.dynamic_update_slice"
 _MOST = 8  # parts of what one trip reads
 
 
@@ -50,7 +47,9 @@ class RowAccess:
     @property
     def start(self) -> Value:
         """Where it begins to read or write."""
-        first = {_READ: 1 + self.dim, UPDATE: 2 + self.dim, SCATTER: 1}[self.op.name]
+        first = {DYNAMIC_SLICE: 1 + self.dim, DYNAMIC_UPDATE_SLICE: 2 + self.dim, SCATTER: 1}[
+            self.op.name
+        ]
         value: Value = self.op.operands[first]
         return value
 
@@ -113,7 +112,7 @@ class Trips:
         if count is None or count < 2:
             return None
         moving = ops_of(loop.regions[1].blocks[0])
-        moving = [op for op in moving if op.name in (_READ, UPDATE, SCATTER)]
+        moving = [op for op in moving if op.name in (DYNAMIC_SLICE, DYNAMIC_UPDATE_SLICE, SCATTER)]
         if not any(_may_walk(op, count) for op in moving):
             return None
         trips = Trips(loop, count)
@@ -147,7 +146,7 @@ class Trips:
 
     def _looked_up(self, op: ir.Operation) -> Numbers | None:
         """The element of a table of numbers that each trip reads, as of `jnp.arange(n)`."""
-        if op.name != _READ or len(shape_of(op.operands[0])) != 1:
+        if op.name != DYNAMIC_SLICE or len(shape_of(op.operands[0])) != 1:
             return None
         place, table = self.number_of(op.operands[1]), self._outside(op.operands[0])
         numbers = None if place is None or table is None else known_integers(table)
@@ -207,7 +206,7 @@ class Trips:
 
     def rows_of(self, op: ir.Operation) -> RowAccess | None:
         """The rows that a slice walks which takes some elements alone of each; None of others."""
-        if op.name != _READ or self._outside(op.operands[0]) is None:
+        if op.name != DYNAMIC_SLICE or self._outside(op.operands[0]) is None:
             return None
         pairs = zip(shape_of(op.operands[0]), _kept(op), strict=True)
         cut = [d for d, (size, kept) in enumerate(pairs) if kept != size]
@@ -231,7 +230,7 @@ class Trips:
 
     def _read(self, op: ir.Operation) -> RowAccess | None:
         """Where an operation reads an array that never changes."""
-        is_fixed = op.name == _READ and self._outside(op.operands[0]) is not None
+        is_fixed = op.name == DYNAMIC_SLICE and self._outside(op.operands[0]) is not None
         return self.walk(op) if is_fixed else None
 
     def _write(self, k: int) -> RowAccess | None:
@@ -246,9 +245,9 @@ class Trips:
         Or where what is there is changed, with `anyhow`.
         """
         op = maker_of(self.given[k])
-        if op is None or op.name not in (UPDATE, SCATTER):
+        if op is None or op.name not in (DYNAMIC_UPDATE_SLICE, SCATTER):
             return None
-        is_plain = op.name == UPDATE or overwrites(op.regions[0], 1)
+        is_plain = op.name == DYNAMIC_UPDATE_SLICE or overwrites(op.regions[0], 1)
         if op.operands[0] != self.body.arguments[k] or not (anyhow or is_plain):
             return None
         site = self.walk(op)
@@ -271,7 +270,7 @@ def _kept(op: ir.Operation) -> list[int]:
     """How much of each dimension a slice reads, or an update writes; of a scatter, the least."""
     if op.name == SCATTER:
         return [1] * len(shape_of(op.operands[0]))
-    return shape_of(op.results[0] if op.name == _READ else op.operands[1])
+    return shape_of(op.results[0] if op.name == DYNAMIC_SLICE else op.operands[1])
 
 
 def _may_walk(op: ir.Operation, count: int) -> bool:

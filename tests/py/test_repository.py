@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dtensor
+from dtensor.dialect.context import make_context
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE_FOLDERS = ["compiler", "dialect", "passes", "runtime", "tools"]
@@ -151,3 +152,14 @@ def test_facts_of_operations_stand_in_their_table() -> None:
             listed = _listed(node)
             where = f"{source}:{getattr(node, 'lineno', 0)}"
             assert len(listed) < 3, f"{where} lists {listed}; say it in their OpDef"
+
+
+def test_operations_are_called_by_their_names() -> None:
+    # What matches a name that no operation has matches nothing, and nobody is told.
+    with make_context() as context:
+        for source in COMPILER_SOURCES:
+            for node in _nodes(source):
+                text = node.value if isinstance(node, ast.Constant) else None
+                if isinstance(text, str) and OPERATION.match(text) and not text.endswith("_"):
+                    is_known = context.is_registered_operation(text)
+                    assert is_known, f"{source}:{node.lineno}: there is no operation {text}"
