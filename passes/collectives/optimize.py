@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from dtensor.dialect import names
-from dtensor.dialect.axes import AxisRef, devices_along
+from dtensor.dialect.axes import devices_along
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.collectives.combine import combine_all_reduces, merge_duplicates
@@ -21,9 +21,8 @@ class OptimizeCollectivesPass(Pass):
 
     Equal operations merge; operations whose results are not used go; a slice of what was gathered
     cancels, or comes first, or makes the gather an all_to_all; a slice of what was reduced becomes
-    a reduce_scatter; an all_reduce of an all_reduce becomes one; what several messages send of one
-    value to the same devices is sent once; and neighbouring all_reduces are combined into one of
-    several operands.
+    a reduce_scatter; what several messages send of one value to the same devices is sent once; and
+    neighbouring all_reduces are combined into one of several operands.
     """
 
     name: ClassVar[str] = "dtensor-optimize-collectives"
@@ -113,24 +112,10 @@ def sliced_reduction(work: CollectiveOps, item: CollectiveOp, reduced: Collectiv
     axes = (item.mesh, item.axes)
     made = work.create(first, operands, [type_], axes, item, because, {names.DIM: item.dim}, kind)
     if rest:
-        made = _reduce(work, item, reduced, made.op.results, rest)
+        values, over = made.op.results, (reduced.mesh, rest)
+        kind = reduced.reduction
+        made = work.create(names.ALL_REDUCE, values, [type_], over, item, reduced, reduction=kind)
     work.replace(item, made.op.results)
-
-
-def joined_reduction(work: CollectiveOps, item: CollectiveOp, inner: CollectiveOp) -> None:
-    """`all_reduce(all_reduce(x, "x"), "y")`, where nothing else uses the inner one.
-
-    Jointly over n devices 2 (n - 1) / n of the value crosses the wire, less than one by one.
-    """
-    if len(item.op.operands) != 1 or len(inner.op.operands) != 1:
-        return
-    if inner.reduction != item.reduction or not _is_alone(work, item, inner):
-        return
-    if _overlap(inner, item):
-        return
-    order = {name: position for position, name in enumerate(item.mesh.axis_names)}
-    axes = sorted([*inner.axes, *item.axes], key=lambda axis: (order[axis.name], axis.pre))
-    work.replace(item, _reduce(work, item, inner, inner.op.operands, axes).op.results)
 
 
 def _is_alone(work: CollectiveOps, item: CollectiveOp, before: CollectiveOp) -> bool:
@@ -142,26 +127,12 @@ def _overlap(one: CollectiveOp, other: CollectiveOp) -> bool:
     return any(a.overlaps(b) for a in one.axes for b in other.axes)
 
 
-def _reduce(
-    work: CollectiveOps,
-    item: CollectiveOp,
-    reduced: CollectiveOp,
-    values: Sequence[Value],
-    axes: Sequence[AxisRef],
-) -> CollectiveOp:
-    """An all_reduce in front of `item`, for the one that was there."""
-    types, over = [item.op.results[0].type], (reduced.mesh, axes)
-    kind = reduced.reduction
-    return work.create(names.ALL_REDUCE, values, types, over, item, reduced, reduction=kind)
-
-
 Rewrite = Callable[[CollectiveOps, CollectiveOp, CollectiveOp], None]
 # By the name of a collective, and that of the one that makes its first operand.
 REWRITES: Final[tuple[tuple[str, str, Rewrite], ...]] = (
     (names.ALL_SLICE, names.ALL_GATHER, sliced_gather),
     (names.ALL_SLICE, names.ALL_GATHER, slice_before_gather),
     (names.ALL_SLICE, names.ALL_REDUCE, sliced_reduction),
-    (names.ALL_REDUCE, names.ALL_REDUCE, joined_reduction),
 )
 
 
