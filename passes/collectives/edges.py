@@ -258,4 +258,5 @@ def _rebuilt(make: Builder, piece: _Piece, received: Sequence[_Received]) -> Val
     if piece.dim >= 0:
         return make.joined(parts, piece.dim)
     is_one = not make.shape_of(piece.value)
-    return make.select(piece.value if is_one else _cut(make, piece.value, piece.box), *parts)
+    chosen = piece.value if is_one else _cut(make, piece.value, piece.box)
+    return make.select(chosen, parts[0], parts[1])

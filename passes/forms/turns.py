@@ -80,15 +80,12 @@ class BlockedBody:
             return list(after)
         index = self._index(make, number)
         is_one = make.compare("LT", index, self.trips.count)
-        return [
-            make.select(make.broadcast(is_one, make.shape_of(new), [0]), new, old)
-            for old, new in zip(before, after, strict=True)
-        ]
+        return [make.select(is_one, new, old, [0]) for old, new in zip(before, after, strict=True)]
 
     def _index(self, make: Builder, number: Value) -> Value:
         """Where a trip reads and writes in the whole arrays, of each block."""
         first = make.times(make.iota((self.blocks,), 0, "i32"), self.size)
-        return make.binary("add", first, make.broadcast(self.place(make, number), (self.blocks,)))
+        return make.binary("add", first, self.place(make, number))
 
     def _counted(self, make: Builder, number: Value, k: int) -> Value:
         """The value of a counter of the loop in a trip, of each block."""
@@ -109,8 +106,7 @@ class BlockedBody:
         """A carried value of all blocks: `others`, but in the first what the loop starts from."""
         index = make.iota((self.blocks,), 0, "i32")
         is_first = make.compare("EQ", index, self.blocks - 1 if self.trips.is_reverse else 0)
-        is_first = make.broadcast(is_first, make.shape_of(others), [0])
-        return make.select(is_first, self.everywhere(make, k), others)
+        return make.select(is_first, self.everywhere(make, k), others, [0])
 
     def ahead(self, make: Builder, ends: Values) -> Values:
         """The carried values that come into each block: those at the end of the block before."""

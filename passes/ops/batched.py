@@ -157,7 +157,7 @@ class Batched:
         *others, found = given
         for is_it, values in reversed(list(zip(is_one, others, strict=True))):
             found = [
-                make.select(make.broadcast(is_it, make.shape_of(value), [0]), value, other)
+                make.select(is_it, value, other, [0])
                 for value, other in zip(values, found, strict=True)
             ]
         self.say(op.results, found)

@@ -213,7 +213,7 @@ class Counting:
         before = Layout.of((Dim(canonical_digits(self.word.axes)), WHOLE), mesh)
         after = Layout.replicated(mesh, 2)
         rows = ctx.relayout(ctx.reshape(words, (1, shape[1])), before, after, shape)
-        shard = ctx.broadcast(ctx.axis_index(self.word.axes), shape)
+        shard = ctx.axis_index(self.word.axes)
         is_before = ctx.compare("LT", ctx.iota(shape, 0, "i32"), shard)
         total = ctx.reduced(ctx.select(is_before, rows, 0), 0, Reduction.SUM)
         return self._unpacked(total, ctx.shape_of(counts))

@@ -158,8 +158,7 @@ def _owned_elements(op: LocalOp, dim: int, cut: Cut) -> Value:
     local_index, mine = ctx.localise_index(index, layout, dim, cut.before)
     local_index = clamped(ctx, local_index, cut.before // layout.dims[dim].split)
     value = take(ctx, op.operands[0], local_index, dim)
-    mask = ctx.broadcast(mine, ctx.shape_of(value), [dim])
-    return ctx.select(mask, value, ctx.identity("sum", value.type))
+    return ctx.select(mine, value, ctx.identity("sum", value.type), [dim])
 
 
 def expand_pad(op: LocalOp) -> None:

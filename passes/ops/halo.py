@@ -152,7 +152,7 @@ def fetch(
     mask = None if fill is None else is_inside(ctx, placed, dim, shape)
     if fill is None or mask is None:
         return value
-    return ctx.select(mask, value, ctx.broadcast(fill, shape))
+    return ctx.select(mask, value, fill)
 
 
 def is_inside(
@@ -166,7 +166,7 @@ def is_inside(
     wide = index_element(size + found.length)
     index, shard = ctx.iota((found.length,), 0, wide), ctx.axis_index(word.axes)
     first = _begun(ctx, ctx.convert(shard, wide), found, found.origin, 0)
-    index = ctx.binary("add", index, ctx.broadcast(first, (found.length,)))
+    index = ctx.binary("add", index, first)
     return ctx.broadcast(ctx.within(index, 0, size), shape, [dim.operand])
 
 

@@ -128,9 +128,8 @@ def _results(
     for k in range(count):
         # The places of the elements that are multiplied with this shard's part of the true kernel.
         end = ctx.binary("add", ctx.times(one.end, gap), k * step - gap + 1 - low)
-        inside = ctx.compare("LT", places, ctx.broadcast(end, (size,)))
-        inside = ctx.broadcast(inside, ctx.shape_of(value), [d])
-        kept = ctx.select(inside, value, 0)
+        inside = ctx.compare("LT", places, end)
+        kept = ctx.select(inside, value, 0, [d])
         last = low - k * step + (size - 1) * apart  # place of the last element
         parts.append(made(kept, k, 1, (steps - 1) * gap - last))
     if count < shape[of_result]:

@@ -139,7 +139,7 @@ def expand_with_halos(op: LocalOp) -> Sequence[Value]:
         word = op.operand_layouts[0].dims[d]
         size = op.operand_shapes[0][d] // word.split
         result = _own(ctx, result, word.axes, d, size, found, fill is None)
-    return [ctx.binary("add", result, ctx.broadcast(init, ctx.shape_of(result)))]
+    return [ctx.binary("add", result, init)]
 
 
 def expand_local(op: LocalOp) -> Sequence[Value]:

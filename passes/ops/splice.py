@@ -228,7 +228,7 @@ def _replaced(
     places = ctx.cut(index, 0, first, end - first)
     mask = ctx.combined("or", (ctx.within(places, *stretch.range) for stretch in stretches))
     old, new = (ctx.cut(side, dim, first, end - first) for side in (result, value))
-    chosen = ctx.select(ctx.broadcast(mask, ctx.shape_of(old), [dim]), new, old)
+    chosen = ctx.select(mask, new, old, [dim])
     return ctx.patched(result, dim, first, chosen)
 
 

@@ -190,7 +190,7 @@ def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
         )
         across, down = make.reshape(across, row), make.reshape(down, row)
         place = make.iota(row, len(batch), "i32")
-        is_here = make.compare("EQ", place, make.broadcast(number, row))
+        is_here = make.compare("EQ", place, number)
         pivot = make.reduced(make.select(is_here, across, 0), len(batch), "sum")
         part = real_part(make, pivot, pivot_type)
         mine = make.select(is_here, sides, 0)

@@ -186,7 +186,7 @@ def _spread(value: Value, step: RelayoutStep, builder: ExpansionContext) -> Valu
     wide = with_sizes(shape, dim, step.outer, parts, rest)
     dims = [d for d in range(len(wide)) if d != dim + 1]
     copies = builder.broadcast(builder.regrouped(value, dim, step.outer, rest), wide, dims)
-    index = builder.broadcast(builder.axis_index(step.axes), wide)
+    index = builder.axis_index(step.axes)
     mine = builder.compare("EQ", builder.iota(wide, dim + 1, "i32"), index)
     kept = builder.select(mine, copies, builder.identity(step.reduction, copies.type))
     return builder.reshape(kept, with_sizes(shape, dim, shape[dim] * parts))

@@ -162,4 +162,4 @@ def test_operations_are_called_by_their_names() -> None:
                 text = node.value if isinstance(node, ast.Constant) else None
                 if isinstance(text, str) and OPERATION.match(text) and not text.endswith("_"):
                     is_known = context.is_registered_operation(text)
-                    assert is_known, f"{source}:{node.lineno}: there is no operation {text}"
+                    assert is_known, f"{source}: there is no operation {text}"
