@@ -16,12 +16,12 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.rule import DimMap, OpRule
 from dtensor.passes.propagation.places import (
-    MAX_RANK,
     WHOLE,
     Places,
     partial_place,
     place_kind,
     place_of,
+    split_of,
     split_place,
 )
 from dtensor.passes.relayout.atoms import axis_cuts
@@ -43,8 +43,9 @@ def fit(dims: Sequence[DimMap | None], factor: int, major: int, n: int) -> int |
         if m is None or m.factor != factor:
             continue
         carried = True
-        if major % m.before == 0 and m.size % (major // m.before * n) == 0:
-            return split_place(d, m.outer * (major // m.before))
+        behind = m.to_dim(major)
+        if behind is not None and m.size % (major // m.before * n) == 0:
+            return split_place(d, behind)
     return None if carried else WHOLE
 
 
@@ -158,11 +159,10 @@ def _digit(rule: OpRule, ins: Places, outs: Places) -> tuple[int, int] | None:
     """The `(factor, blocks ahead)` that the axis splits, as the first tensor that is split says."""
     for dims, place in zip((*rule.operands, *rule.results), (*ins, *outs), strict=True):
         if place > WHOLE:
-            major, dim = divmod(place, MAX_RANK)
+            dim, behind = split_of(place)
             carried = dims[dim]
-            if carried is None or major % carried.outer:
-                return None
-            return carried.factor, major // carried.outer * carried.before
+            major = None if carried is None else carried.to_factor(behind)
+            return None if carried is None or major is None else (carried.factor, major)
     return None
 
 
@@ -216,7 +216,7 @@ def _words(ins: Places, outs: Places) -> str:
 def _word(place: int) -> str:
     if place <= WHOLE:
         return "whole" if place == WHOLE else f"partial ({place_kind(place)})"
-    major, dim = divmod(place, MAX_RANK)
+    dim, major = split_of(place)
     return f"split at dimension {dim}" + (f" behind {major} blocks" if major > 1 else "")
 
 

@@ -56,7 +56,7 @@ from dtensor.passes.program import (
     ties,
     walk,
 )
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, place_of
+from dtensor.passes.propagation.places import WHOLE, place_of, split_of
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import asked_layout
 
@@ -254,7 +254,7 @@ def _keeps(asked: Layout, layout: Layout, may_add: Callable[[str], bool]) -> boo
         return True
     for atom in sub_axes_of((asked, closed)):
         want, have = place_of(asked, atom), place_of(closed, atom)
-        is_open = want == WHOLE < have and asked.dims[have % MAX_RANK].takes(atom)
+        is_open = want == WHOLE < have and asked.dims[split_of(have)[0]].takes(atom)
         if want != have and not (is_open and may_add(atom.name)):
             return False
     return True

@@ -17,11 +17,11 @@ from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Computes, Label, LabelTable
 from dtensor.passes.propagation.places import (
-    MAX_RANK,
     WHOLE,
     LayoutTable,
     Places,
     place_of,
+    split_of,
     split_place,
 )
 from dtensor.passes.propagation.reach import AxisReach, spread
@@ -231,7 +231,7 @@ def behind(found: AxisReach, node: Node, label: Label, taken: list[FactorDigit])
         return found.table.of_rule(node.rule).digit(label.factor, major)
     if found.graph.types[node.subject].shape[label.factor] % (major * found.atom.size):
         return None
-    return found.table.joint(node, major * 64 + label.factor)
+    return found.table.joint(node, split_place(label.factor, major))
 
 
 def _forbid_idleness(found: AxisReach, decided: Decided, min_flops: float) -> None:
@@ -257,7 +257,7 @@ def computes_with(atom: AxisRef) -> Computes:
         op = rule.op
         if op is None:
             return False
-        ahead = max([1, *(place // MAX_RANK for place in (*ins, *outs))])
+        ahead = max([1, *(split_of(place)[1] for place in (*ins, *outs))])
         sizes = [(atom.name, atom.size)] if ahead == 1 else [("ahead", ahead), ("axis", atom.size)]
         mesh = Mesh(sizes)
         table = LayoutTable([mesh.axis(name) for name in mesh.axis_names], mesh)
@@ -276,5 +276,5 @@ def _places(place: int, axes: int) -> Places:
     """The place of the axis, behind that of the axis ahead of it if there are two."""
     if axes == 1:
         return (place,)
-    major, dim = divmod(place, MAX_RANK)
+    dim, major = split_of(place)
     return (split_place(dim, 1) if place >= 0 and major > 1 else WHOLE, place)

@@ -27,6 +27,11 @@ def split_place(dim: int, major: int) -> int:
     return major * MAX_RANK + dim
 
 
+def split_of(place: int) -> tuple[int, int]:
+    """The dimension of a split place, and behind how many blocks of it the axis stands."""
+    return place % MAX_RANK, place // MAX_RANK
+
+
 def partial_place(kind: str) -> int:
     """The place of an axis over which the value is partial."""
     return _KIND_PLACE[kind]
@@ -71,7 +76,7 @@ class LayoutTable:
         partial: list[tuple[AxisRef, str]] = []
         for atom, place in zip(self.atoms, places, strict=True):
             if place >= 0:
-                major, dim = divmod(place, MAX_RANK)
+                dim, major = split_of(place)
                 words[dim].append((major, atom))
             elif place < WHOLE:
                 partial.append((atom, place_kind(place)))

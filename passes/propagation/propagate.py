@@ -22,7 +22,7 @@ from dtensor.passes.planning.provenance import Provenance
 from dtensor.passes.planning.strategies import ResultPlaces
 from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.places import MAX_RANK
+from dtensor.passes.propagation.places import split_of
 from dtensor.passes.propagation.planned import PlannedLayouts, write_planned
 from dtensor.passes.propagation.reach import AxisReach
 from dtensor.passes.propagation.task import Pins, Task, read_pins
@@ -223,7 +223,7 @@ def _refusals(reach: AxisReach) -> dict[int, str]:
         rule = reach.graph.nodes[index].rule
         if rule is None or index in reasons:
             continue
-        major, dim = divmod(place, MAX_RANK)
+        dim, major = split_of(place)
         side = f"operand {slot}" if slot >= 0 else f"result {~slot}"
         reason = rule.why_whole.get((slot, dim))
         if reason is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect.axes import AxisRef
 from dtensor.passes.graph import ARGUMENT, CONSTRAINT, RESULT, Graph, Node
 from dtensor.passes.propagation.labels import Label, LabelTable
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, split_of
 
 ANY_DIMS = range(MAX_RANK)
 
@@ -110,10 +110,10 @@ class _Spreader:
         rule = self.rules[index]
         if rule is not None:
             dims = self.found.open_dims.get(index, ANY_DIMS)
-            return rule.at(slot, place) if place < 0 or place % MAX_RANK in dims else ()
+            return rule.at(slot, place) if place < 0 or split_of(place)[0] in dims else ()
         found = self.found
         node = found.graph.nodes[index]
         if node.kind in (ARGUMENT, RESULT, CONSTRAINT):
-            allowed = place >= 0 and place % MAX_RANK in found.open_dims.get(index, ANY_DIMS)
+            allowed = place >= 0 and split_of(place)[0] in found.open_dims.get(index, ANY_DIMS)
             return (found.table.joint(node, place),) if allowed else ()
         return found.table.at(node, slot, place)

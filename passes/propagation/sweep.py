@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from dtensor.passes.graph import Node
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE
+from dtensor.passes.propagation.places import WHOLE, split_of
 from dtensor.passes.propagation.reach import ANY_DIMS, AxisReach
 
 
@@ -58,7 +58,7 @@ class _Sweep:
         pinned = self.found.fixed[producer]
         if pinned is not None and pinned.outs[graph.producer_slot[value]] != place:
             return
-        if place % MAX_RANK not in self.found.open_dims.get(producer, ANY_DIMS):
+        if split_of(place)[0] not in self.found.open_dims.get(producer, ANY_DIMS):
             return
         self.places[value] = place
         if self.decided[producer] is None:

@@ -35,7 +35,7 @@ from dtensor.passes.graph import (
 )
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, place_of
+from dtensor.passes.propagation.places import WHOLE, place_of, split_of
 from dtensor.passes.relayout.atoms import axis_cuts
 
 
@@ -214,7 +214,7 @@ class PriorityRound:
     def sleeps(self, layout: Layout, axis: AxisRef) -> bool:
         """Whether a given layout splits a dimension over an axis that does not yet spread."""
         place = place_of(layout, axis)
-        return place > WHOLE and layout.dims[place % MAX_RANK].priority > self.priority
+        return place > WHOLE and layout.dims[split_of(place)[0]].priority > self.priority
 
     def open_dims(self, layout: Layout, axis: AxisRef) -> frozenset[int]:
         """The dimensions of a given layout to which an axis may be added."""

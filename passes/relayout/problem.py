@@ -14,11 +14,11 @@ from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.layout import Layout
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.propagation.places import (
-    MAX_RANK,
     WHOLE,
     partial_place,
     place_kind,
     place_of,
+    split_of,
     split_place,
 )
 from dtensor.passes.relayout.atoms import align, atoms_of, axis_cuts, layout_at
@@ -67,7 +67,7 @@ class RelayoutProblem:
         self.start, self.goal = tuple(start), tuple(goal)
         split = {atom: place for atom, place in self.fixed.items() if place > WHOLE}
         self.fixed_split = devices_along(split)
-        self._fixed = [(*divmod(place, MAX_RANK)[::-1], atom.size) for atom, place in split.items()]
+        self._fixed = [(*split_of(place), atom.size) for atom, place in split.items()]
         # Bits of the fixed digits, and the runs of neighbouring digits the moving atoms end in.
         self.fixed_bits = 0
         for atom, place in split.items():
@@ -80,7 +80,7 @@ class RelayoutProblem:
 
     def _code(self, atom: AxisRef, place: int) -> int:
         if place > WHOLE:
-            outer, dim = divmod(place, MAX_RANK)
+            dim, outer = split_of(place)
             return self.digit(dim, outer, atom.size)
         return NOWHERE if place == WHOLE else PARTIAL
 
