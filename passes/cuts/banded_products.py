@@ -125,9 +125,8 @@ def _written(
     total = _total(make, _bad(make, value), dim, count, band.length)
     found = _spoilt(op, make, found, total, (_bad(make, frames), blocks), dim)
     # [block, others, output of a block]: outputs come first if the band does, else last.
-    others = list(range(1, rank))
-    order = [0, rank, *others] if side == 0 else [*others, 0, rank]
-    return make.reshape(make.transpose(found, order), shape_of(op.results[0]))
+    found = make.moved(found, rank, 1) if side == 0 else make.moved(found, 0, rank - 1)
+    return make.reshape(found, shape_of(op.results[0]))
 
 
 def _blocks(make: Builder, weights: Value, band: Frames) -> Value:

@@ -139,8 +139,7 @@ class BlockedBody:
             value = make.regrouped(make.reversed(value, dim), dim, count, count=2)
         value = make.lengthened(value, dim, 0, site.step * self.blocks * self.size)
         value = make.regrouped(value, dim, self.blocks, site.step * self.size)
-        others = [d for d in range(len(make.shape_of(value))) if d != dim]
-        return make.transpose(value, [dim, *others])
+        return make.moved(value, dim, 0)
 
     def shape(self, make: Builder, array: Value, site: RowAccess) -> tuple[int, ...]:
         """The shape of an array in blocks."""
@@ -148,9 +147,7 @@ class BlockedBody:
 
     def joined(self, make: Builder, value: Value, site: RowAccess) -> Value:
         """The rows of which these are the blocks."""
-        order = list(range(1, len(make.shape_of(value))))
-        order.insert(site.dim, 0)
-        value = make.transpose(value, order)
+        value = make.moved(value, 0, site.dim)
         value = make.regrouped(value, site.dim, site.step * self.blocks * self.size, count=2)
         return make.cut(value, site.dim, 0, site.step * self.trips.count)
 

@@ -287,8 +287,7 @@ def _dot(to: Batched, op: ir.Operation) -> list[Value]:
         [(*shape[:place], to.count, *shape[place:])],
         {DOT_NUMBERS: stablehlo.DotDimensionNumbers.get(lb, rb, lc, rc)},
     )
-    others = [d for d in range(len(shape) + 1) if d != place]
-    return [to.make.transpose(made.results[0], [place, *others])]
+    return [to.make.moved(made.results[0], place, 0)]
 
 
 def _widened(to: Batched, op: ir.Operation, said: _Said | None = None) -> list[Value]:

@@ -49,9 +49,7 @@ def dealt(ctx: ExpansionContext, value: Value, dim: int, hands: int) -> Value:
     """Elements along a dimension put in `hands` blocks: element i stands in block `i % hands`."""
     shape = ctx.shape_of(value)
     value = ctx.regrouped(value, dim, shape[dim] // hands, hands)
-    order = list(range(len(shape) + 1))
-    order[dim], order[dim + 1] = dim + 1, dim
-    return ctx.reshape(ctx.transpose(value, order), shape)
+    return ctx.reshape(ctx.moved(value, dim, dim + 1), shape)
 
 
 Range = tuple[int, int]

@@ -89,10 +89,7 @@ def expand_triangles(op: LocalOp) -> Sequence[Value]:
     packed = ctx.reshape(packed, (1, *local, height, width))
     packed = ctx.relayout(packed, split, whole, (p, *batch_sizes, height, width))
     stacked = _unpacked(op, packed, columns)
-    if many:
-        order = [*range(1, many + 1), 0, many + 1, many + 2]
-        stacked = ctx.transpose(stacked, order)
-    stacked = ctx.reshape(stacked, (*local, p * columns, columns))
+    stacked = ctx.reshape(ctx.moved(stacked, 0, many), (*local, p * columns, columns))
     above, triangle = _factorised(op, stacked)
     complete = Layout.of((*batch, WHOLE, WHOLE), layout.mesh)
     above = ctx.relayout(above, complete, layout, (*batch_sizes, p * columns, columns))
