@@ -53,6 +53,10 @@ class Builder(Shaper):
             total = self.binary(name, total, value)
         return total
 
+    def merged(self, kind: str, one: Value, other: Value) -> Value:
+        """Two values combined element by element as a reduction combines them."""
+        return self.binary(Reduction.named(kind).op.partition(".")[2], one, other)
+
     def times(self, value: Value, factor: int) -> Value:
         """`value * factor`."""
         return value if factor == 1 else self.binary("multiply", value, factor)

@@ -67,7 +67,7 @@ class CumulativeWindow:
         shape = shape_of(value)
         size = shape[self.dim]
         if size == 1:
-            return make.value(self.kind.op, [make.broadcast(self.start, shape), value], value.type)
+            return make.merged(self.kind, self.start, value)
         sizes, rows = [1] * len(shape), [(0, 0)] * len(shape)
         sizes[self.dim] = size
         rows[self.dim] = (0, size - 1) if self.is_reverse else (size - 1, 0)
@@ -86,4 +86,4 @@ class CumulativeWindow:
     def combined(self, make: Builder, row: Value, value: Value) -> Value:
         """A row combined with each row of a value."""
         row = make.broadcast(row, make.shape_of(value), range(len(make.shape_of(value))))
-        return make.value(self.kind.op, [row, value], value.type)
+        return make.merged(self.kind, row, value)

@@ -110,6 +110,5 @@ def started_late(make: Builder, op: ir.Operation, kinds: Mapping[int, Reduction]
     for k, kind in kinds.items():
         identity = Builder(op, make.made).identity(kind, inits[k].type)
         op.operands[len(values) + k] = identity
-        whole = make.broadcast(inits[k], make.shape_of(values[k]))
-        values[k] = make.value(kind.op, [values[k], whole], values[k].type)
+        values[k] = make.merged(kind, values[k], inits[k])
     return values
