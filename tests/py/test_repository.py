@@ -77,6 +77,16 @@ def test_modules_have_a_docstring() -> None:
     assert not without, "these need a first line that says what they are for"
 
 
+@pytest.mark.parametrize(
+    "package", ["", "cuts", "forms", "ops", "propagation", "relayout"], ids=lambda p: p or "passes"
+)
+def test_packages_of_many_files_say_what_is_where(package: str) -> None:
+    folder = ROOT / "passes" / package
+    said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    there = [path.name + "/" * path.is_dir() for path in folder.iterdir() if path.name[0] != "_"]
+    assert not sorted(name for name in there if f"`{name}`" not in said), "say it in __init__.py"
+
+
 def test_no_path_of_one_machine() -> None:
     texts = [s for s in SOURCES if not s.startswith("tests/")] + TEXTS
     found = {text: MACHINE_PATH.findall(_text(text)) for text in texts}
