@@ -58,11 +58,6 @@ def steps_seconds(steps: Sequence[RelayoutStep], cost: CostModel) -> float:
     )
 
 
-def forget_plans() -> None:
-    """Drop every remembered plan."""
-    _plan.cache_clear()
-
-
 @lru_cache(maxsize=65536)
 def _plan(
     before: Layout, after: Layout, shape: tuple[int, ...], itemsize: float, cost: CostModel

@@ -37,7 +37,7 @@ class Relayouts:
         self.cost = state.cost_model()
         self.ops: dict[int, ir.Operation] = {}
         self._numbers: dict[Value, int] = {}
-        self.scopes: list[Scope | None] = []
+        self.scopes: list[Scope] = []
         self._boundary: dict[ir.Operation, list[Layout | None]] = {}
         for function in functions(module):
             for op, name, scope in walk(function):
@@ -45,7 +45,7 @@ class Relayouts:
                     self._add(op, scope)
         self.in_order = len(self.ops)
 
-    def _add(self, op: ir.Operation, scope: Scope | None) -> None:
+    def _add(self, op: ir.Operation, scope: Scope) -> None:
         number = len(self.scopes)
         self._numbers[op.results[0]] = number
         self.ops[number] = op
