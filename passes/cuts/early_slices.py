@@ -15,7 +15,7 @@ from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import integers_attr, place_behind, with_sizes
 from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, REVERSE, SLICE
-from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without
+from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without_dim
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
 
@@ -127,7 +127,7 @@ class Parts:
         ends = [piece.count if piece.fills else 0 for piece in (pieces[0], pieces[-1])]
         if not any(ends) and not kept[0].source.ops:
             return values[0]
-        return without(make, op, values[0], d, *ends)
+        return without_dim(make, op, values[0], d, *ends)
 
     def _of_reversed(self, make: Trail, op: ir.Operation, part: DimPart) -> Value:
         dims, value = integers(op.attributes["dimensions"]), op.operands[0]

@@ -35,7 +35,7 @@ _PRIMES = (2147483647, 2147483629)
 _MODULO = np.array(_PRIMES, np.int64)[:, None]
 
 
-def added(left: FieldRow, right: FieldRow) -> FieldRow:
+def row_sum(left: FieldRow, right: FieldRow) -> FieldRow:
     """The sums of two rows."""
     return (left + right) % _MODULO
 
@@ -50,7 +50,7 @@ def less(left: FieldRow, right: FieldRow) -> FieldRow:
     return (left - right) % _MODULO
 
 
-def shifted(row: FieldRow, by: int, fill: int = 0) -> FieldRow:
+def shifted_row(row: FieldRow, by: int, fill: int = 0) -> FieldRow:
     """A row whose elements stand so many places further on; those that come in are `fill`."""
     found = np.full_like(row, fill)
     size = row.shape[1]
@@ -155,7 +155,7 @@ class FieldRows:
             return None
         match op.name.removeprefix("stablehlo."), given:
             case "add", [a, b]:
-                return added(a, b)
+                return row_sum(a, b)
             case "subtract", [a, b]:
                 return less(a, b)
             case "multiply", [a, b]:

@@ -41,7 +41,7 @@ def is_split(trips: Trips, function: Rewriting) -> bool:
     reads = [*trips.reads.values(), *(site for site in rows if site is not None)]
     places = [(trips.array(site), site.dim) for site in reads]
     for k in (*trips.carried, *trips.writes):
-        write = trips.written(k, anyhow=True) or added(trips, k)
+        write = trips.written(k, anyhow=True) or added_rows(trips, k)
         if write is not None:
             values: list[Value] = [trips.loop.operands[k], trips.loop.results[k]]
             places += [(value, write.dim) for value in values]
@@ -105,7 +105,7 @@ def _changes(trips: Trips, is_read: bool) -> dict[int, tuple[RowAccess, str]]:
     found = dict[int, tuple[RowAccess, str]]()
     for k in trips.carried:
         if (len(users(trips.body.arguments[k])) > 1) == is_read:
-            write, change = added(trips, k), trips.written(k, anyhow=True)
+            write, change = added_rows(trips, k), trips.written(k, anyhow=True)
             if write is not None:
                 found[k] = write, "stablehlo.add"
             elif change is not None and change.op.name == SCATTER:
@@ -115,7 +115,7 @@ def _changes(trips: Trips, is_read: bool) -> dict[int, tuple[RowAccess, str]]:
     return found
 
 
-def added(trips: Trips, k: int) -> RowAccess | None:
+def added_rows(trips: Trips, k: int) -> RowAccess | None:
     """The rows that are added to a carried array, written over zeros: the gradient of a read."""
     op, array = maker_of(trips.given[k]), trips.body.arguments[k]
     if op is None or op.name != "stablehlo.add" or array not in op.operands:

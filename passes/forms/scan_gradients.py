@@ -18,11 +18,11 @@ from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.forms.finite import (
     FieldRow,
     FieldRows,
-    added,
     less,
     multiplied,
     repeated,
-    shifted,
+    row_sum,
+    shifted_row,
 )
 from dtensor.passes.forms.levels import AssociativeScan
 from dtensor.passes.forms.terms import Term, derivative, evaluated, leaves_of, term_of
@@ -184,7 +184,7 @@ class Gradient:
         x = [self.rows.known[value] for value in self.scan.inputs]
         total, step = list(x), 1
         while step < size:
-            left = [shifted(row, step) for row in total]
+            left = [shifted_row(row, step) for row in total]
             both = [self._in_fields(term, (left, total)) for term in self.terms]
             for k, row in enumerate(both):
                 total[k] = np.concatenate([total[k][:, :step], row[:, step:]], axis=1)
@@ -195,7 +195,7 @@ class Gradient:
             first = [np.full_like(row, n) for row, n in zip(second, firsts, strict=True)]
             same = [self._in_fields(term, (first, second)) for term in self.terms]
             if all((a == b).all() for a, b in zip(same, second, strict=True)):
-                return [shifted(row, 1, n) for row, n in zip(total, self.firsts, strict=True)]
+                return [shifted_row(row, 1, n) for row, n in zip(total, self.firsts, strict=True)]
         return None
 
     def _in_fields(self, term: Term, leaves: Sequence[Sequence[FieldRow]]) -> FieldRow:
@@ -206,7 +206,7 @@ class Gradient:
             assert row is not None, "a number of a program"
             return row
 
-        operations = {"+": added, "*": multiplied}
+        operations = {"+": row_sum, "*": multiplied}
         found: FieldRow = evaluated(
             term, lambda side, k: leaves[side][k], number, lambda name, a, b: operations[name](a, b)
         )
@@ -246,19 +246,19 @@ class Gradient:
         steps = {(k, j): at(j, 0, k) for k in active for j in active}
         total = {k: zero for k in active}
         for k, j in steps:
-            total[k] = added(total[k], multiplied(steps[k, j], given[j]))
+            total[k] = row_sum(total[k], multiplied(steps[k, j], given[j]))
         step = 1
         while step < zero.shape[1]:
-            later = {k: shifted(row, -step) for k, row in total.items()}
+            later = {k: shifted_row(row, -step) for k, row in total.items()}
             for k, j in steps:
-                total[k] = added(total[k], multiplied(steps[k, j], later[j]))
-            after = {key: shifted(row, -step) for key, row in steps.items()}
+                total[k] = row_sum(total[k], multiplied(steps[k, j], later[j]))
+            after = {key: shifted_row(row, -step) for key, row in steps.items()}
             steps = {
                 (k, j): _sum([multiplied(steps[k, i], after[i, j]) for i in active])
                 for k, j in steps
             }
             step *= 2
-        whole = {k: added(given[k], shifted(total[k], -1)) for k in active}
+        whole = {k: row_sum(given[k], shifted_row(total[k], -1)) for k in active}
         found = {}
         for k in range(self._count):
             parts = [multiplied(at(j, 1, k), whole[j]) for j in active]
@@ -270,5 +270,5 @@ class Gradient:
 def _sum(rows: Sequence[FieldRow]) -> FieldRow:
     total = rows[0]
     for row in rows[1:]:
-        total = added(total, row)
+        total = row_sum(total, row)
     return total

@@ -28,7 +28,7 @@ from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, WindowDim, read_once
 from dtensor.passes.ops.windows import OVERLAP, share_windows, windows_of, windows_over
-from dtensor.passes.ops.xla_convolutions import REVERSED, settle
+from dtensor.passes.ops.xla_convolutions import REVERSED, make_safe
 
 
 def convolution_flops(op: OpInfo) -> float:
@@ -148,7 +148,7 @@ def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     whole = ended_results(op, placed, dims, spared_shape(placed, dims, spatial))
     if whole is not None:
         return own_results(op.ctx, [whole], placed, dims, spatial)
-    settle(op.ctx, op.operation)
+    make_safe(op.ctx, op.operation)
     return window_results(op, placed, dims, spatial)
 
 

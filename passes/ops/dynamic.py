@@ -194,7 +194,7 @@ def _first(op: LocalOp, start: Value, last: int, like: Value) -> Value:
     return op.ctx.convert(clamped(op.ctx, start, last + 1), op.ctx.element_of(like))
 
 
-def lengthen_slice(op: padding.Grown) -> None:
+def lengthen_dynamic_slice(op: padding.Grown) -> None:
     """What is taken whole stays so; other slices still end at the true end."""
     op.set_integers("slice_sizes", op.results[0])
     _end_at_true_end(op, op.results[0], first=1)
@@ -221,7 +221,7 @@ DYNAMIC_SLICE = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(padding.indexing, lengthen_slice),
+    padding=padding.Padding(padding.indexing, lengthen_dynamic_slice),
 )
 DYNAMIC_UPDATE_SLICE = OpDef(
     dynamic_update_slice_rule,

@@ -22,7 +22,7 @@ from dtensor.passes.ops.elements import INEXACT, element_kind
 from dtensor.passes.ops.opdef import Placed
 from dtensor.passes.ops.padding import Grown
 from dtensor.passes.ops.rule import Window, WindowDim
-from dtensor.passes.ops.xla_convolutions import settle
+from dtensor.passes.ops.xla_convolutions import make_safe
 
 
 def say_steps(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[int, int]]) -> None:
@@ -108,7 +108,7 @@ def _results(
     if not ended:
         op.operation.operands[0] = value
         op.operation.attributes["padding"] = matrix_attr(padding)
-        settle(ctx, op.operation)
+        make_safe(ctx, op.operation)
         type_ = ctx.tensor_type(shape, op.result_element())
         result: Value = op.again(types=[type_]).results[0]
         return result

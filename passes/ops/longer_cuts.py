@@ -25,9 +25,8 @@ from dtensor.passes.ops.cut_dims import cuts_of
 from dtensor.passes.ops.padding import Along, Fill, Grown, Padding, TiedDims, indexing, little_apart
 from dtensor.passes.ops.rule import OpInfo
 
-Stretch = tuple[
-    int, int, int
-]  # an operand, where a stretch begins in it, and how many elements it has
+# Of a splice: an operand, where a stretch begins in it, and how many elements it has.
+SplicePart = tuple[int, int, int]
 
 
 def slice_ties(op: OpInfo) -> list[TiedDims]:
@@ -198,14 +197,14 @@ def lengthen_splice(op: Grown) -> None:
     """The same stretches, and one more of anything."""
     dim = integer(op.operation.attributes[DIM])
     columns = [integers(op.operation.attributes[name]) for name in (SOURCES, STARTS, COUNTS)]
-    rows: list[Stretch] = list(zip(*columns, strict=True))
+    rows: list[SplicePart] = list(zip(*columns, strict=True))
     sizes = [shape[dim] if shape else None for shape in op.operands]
     rows = _completed(rows, sizes, op.results[0][dim])
     for name, column in zip((SOURCES, STARTS, COUNTS), zip(*rows, strict=True), strict=True):
         op.set_integers(name, column)
 
 
-def _move(op: Grown, moved: dict[int, list[Stretch]], fill: Value | None = None) -> None:
+def _move(op: Grown, moved: dict[int, list[SplicePart]], fill: Value | None = None) -> None:
     """Move elements of the result along some dimensions; source 0 is the result, 1 the fill."""
     value: Value = op.operation.results[0]
     for d, rows in moved.items():
@@ -218,7 +217,7 @@ def _spliced(
     op: Grown,
     values: Sequence[Value],
     dim: int,
-    rows: Sequence[Stretch],
+    rows: Sequence[SplicePart],
     size: int,
     point: ir.InsertionPoint,
 ) -> Value:
@@ -232,7 +231,9 @@ def _spliced(
     return made
 
 
-def _completed(rows: Sequence[Stretch], sizes: Sequence[int | None], size: int) -> list[Stretch]:
+def _completed(
+    rows: Sequence[SplicePart], sizes: Sequence[int | None], size: int
+) -> list[SplicePart]:
     """Stretches with one more of anything behind them, so that they are `size` elements.
 
     It moves with the longest that comes from an operand as long as the result, so that it costs

@@ -295,7 +295,7 @@ def _is_least(op: OpInfo) -> bool:
     return bool(Reduction.MAX.identity_attr(scalar) == fill)
 
 
-def lengthen_windows(op: padding.Grown) -> None:
+def lengthen_selected(op: padding.Grown) -> None:
     """As many windows as the source has elements."""
     windows = windows_of(op.info)
     rows = {
@@ -320,5 +320,5 @@ SELECT_AND_SCATTER = OpDef(
     ),
     flops=select_and_scatter_flops,
     accuracy=summed(all_of(1)),
-    padding=padding.Padding(window_fill, lengthen_windows, window_ties),
+    padding=padding.Padding(window_fill, lengthen_selected, window_ties),
 )

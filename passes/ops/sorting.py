@@ -17,8 +17,8 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import series
 from dtensor.passes.ops.attributes import true_size
 from dtensor.passes.ops.columnsort import (
+    columnsort_bytes,
     count_from_front,
-    exchange_bytes,
     exchanges,
     expand_exchange,
     sorted_dimension,
@@ -280,7 +280,7 @@ def expand_rows(op: LocalOp) -> Sequence[Value] | None:
 SORT = OpDef(
     sort_rule,
     (
-        Algorithm("columnsort", expand_exchange, exchanges, exchange_bytes),
+        Algorithm("columnsort", expand_exchange, exchanges, columnsort_bytes),
         Algorithm("local", expand_rows, _sorts_whole),
     ),
     flops=sort_flops,
