@@ -24,7 +24,7 @@ from dtensor.passes.propagation.places import (
     split_of,
     split_place,
 )
-from dtensor.passes.relayout.atoms import axis_cuts
+from dtensor.passes.relayout.sub_axes import axis_cuts
 
 Layouts = tuple[Layout, ...]
 
@@ -116,8 +116,8 @@ class Checker:
 
 
 def _problem(rule: OpRule | None, operands: Layouts, results: Layouts) -> str | None:
-    atoms = sub_axes_of((*operands, *results))
-    if not atoms:
+    sub_axes = sub_axes_of((*operands, *results))
+    if not sub_axes:
         return None
     if rule is None:
         return f"has no rule, but is laid out {_sides(operands, results)}: all must be whole"
@@ -128,13 +128,13 @@ def _problem(rule: OpRule | None, operands: Layouts, results: Layouts) -> str | 
         if len(layout.partial) > 1 and len({kind for _, kind in layout.partial}) > 1:
             return f"has a value that is partial in several ways, {layout.short()}"
     digits: list[tuple[int, int, int]] = []
-    for atom in atoms:
-        ins, outs = (tuple([place_of(x, atom) for x in side]) for side in (operands, results))
+    for sub_axis in sub_axes:
+        ins, outs = (tuple([place_of(x, sub_axis) for x in side]) for side in (operands, results))
         digit = _digit(rule, ins, outs)
-        if (ins, outs) not in _derived(rule, digit, atom.size):
-            return _unlike(rule, atom, ins, outs, digit)
+        if (ins, outs) not in _derived(rule, digit, sub_axis.size):
+            return _unlike(rule, sub_axis, ins, outs, digit)
         if digit is not None:
-            digits.append((*digit, atom.size))
+            digits.append((*digit, sub_axis.size))
     return _overlap(digits) if len(digits) > 1 else None
 
 
@@ -184,10 +184,10 @@ def _derived(
 
 
 def _unlike(
-    rule: OpRule, atom: AxisRef, ins: Places, outs: Places, digit: tuple[int, int] | None
+    rule: OpRule, sub_axis: AxisRef, ins: Places, outs: Places, digit: tuple[int, int] | None
 ) -> str:
-    found = f"has {_words(ins, outs)} over axis {atom.name!r} of {atom.size} devices"
-    derived = list(_derived(rule, digit, atom.size))
+    found = f"has {_words(ins, outs)} over axis {sub_axis.name!r} of {sub_axis.size} devices"
+    derived = list(_derived(rule, digit, sub_axis.size))
     alike: list[tuple[str, Callable[[tuple[Places, Places]], bool], int]] = [
         ("from such operands", lambda ways: ways[0] == ins, 1),
         ("for such results", lambda ways: ways[1] == outs, 0),

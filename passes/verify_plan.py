@@ -252,10 +252,10 @@ def _keeps(asked: Layout, layout: Layout, may_add: Callable[[str], bool]) -> boo
     closed = layout.closed()
     if closed == asked.closed():
         return True
-    for atom in sub_axes_of((asked, closed)):
-        want, have = place_of(asked, atom), place_of(closed, atom)
-        is_open = want == WHOLE < have and asked.dims[split_of(have)[0]].takes(atom)
-        if want != have and not (is_open and may_add(atom.name)):
+    for sub_axis in sub_axes_of((asked, closed)):
+        want, have = place_of(asked, sub_axis), place_of(closed, sub_axis)
+        is_open = want == WHOLE < have and asked.dims[split_of(have)[0]].takes(sub_axis)
+        if want != have and not (is_open and may_add(sub_axis.name)):
             return False
     return True
 

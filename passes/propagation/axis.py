@@ -47,24 +47,24 @@ class Decided:
         """The state before the first axis."""
         return cls([[] for _ in graph.nodes], [1] * len(graph.nodes))
 
-    def add(self, atom: AxisRef, labels: Sequence[Label]) -> None:
+    def add(self, sub_axis: AxisRef, labels: Sequence[Label]) -> None:
         """Take in one more axis, with the label of every node."""
         for node, label in enumerate(labels):
             if label.factor >= 0:
-                self.take(node, atom, label)
+                self.take(node, sub_axis, label)
                 if label.divides:
-                    self.split[node] *= atom.size
+                    self.split[node] *= sub_axis.size
 
-    def take(self, node: int, atom: AxisRef, label: Label) -> None:
+    def take(self, node: int, sub_axis: AxisRef, label: Label) -> None:
         """Let nobody else have the digit of a node that a label takes."""
-        digit = label.factor, label.major, atom.size
+        digit = label.factor, label.major, sub_axis.size
         if digit not in self.digits[node]:
             self.digits[node].append(digit)
 
 
 def reach_of(
     task: Task,
-    atom: AxisRef,
+    sub_axis: AxisRef,
     decided: Decided,
     later: Sequence[int] = (),
     now: PriorityRound = ONLY_ROUND,
@@ -73,26 +73,26 @@ def reach_of(
 
     Args:
         task: what is to be planned.
-        atom: the axis.
+        sub_axis: the axis.
         decided: what earlier axes decided.
         later: devices of the axes that are still to be decided.
         now: the round, and what rounds before it decided.
     """
     graph, pins, free = task.graph, task.pins, task.free
-    table = LabelTable(atom.size, computes_with(atom))
+    table = LabelTable(sub_axis.size, computes_with(sub_axis))
     labels = [[table.idle(node)] for node in graph.nodes]
     fixed: list[Label | None] = [None] * len(graph.nodes)
     open_dims: dict[int, frozenset[int]] = {}
     for index in pins.whole:
         fixed[index] = labels[index][0]
-    asleep = {index for index, layout in pins.layouts.items() if now.sleeps(layout, atom)}
+    asleep = {index for index, layout in pins.layouts.items() if now.sleeps(layout, sub_axis)}
     for index, layout in pins.layouts.items():
-        place = place_of(layout, atom)
+        place = place_of(layout, sub_axis)
         node = graph.nodes[index]
-        if place == WHOLE and layout.has_open and node.may_use(atom.name):
-            open_dims[index] = now.open_dims(layout, atom)
+        if place == WHOLE and layout.has_open and node.may_use(sub_axis.name):
+            open_dims[index] = now.open_dims(layout, sub_axis)
             continue
-        fixed[index] = table.given(node, place, atom.name)
+        fixed[index] = table.given(node, place, sub_axis.name)
         labels[index] = [fixed[index]]  # type: ignore[list-item]
     for index, label in now.kept.items():
         fixed[index], labels[index] = label, [label]
@@ -101,9 +101,9 @@ def reach_of(
             decided.take(index, other, label)
     for node in graph.nodes:
         is_free = free[node.results[0]] if node.results else False
-        if is_free or (fixed[node.index] is None and not node.may_use(atom.name)):
+        if is_free or (fixed[node.index] is None and not node.may_use(sub_axis.name)):
             fixed[node.index] = labels[node.index][0]
-    found = AxisReach(graph, atom, table, labels, fixed, free, open_dims, asleep)
+    found = AxisReach(graph, sub_axis, table, labels, fixed, free, open_dims, asleep)
     spread(found)
     results = [node.index for node in graph.nodes if node.kind == RESULT]
     _note_results(found, results)
@@ -126,7 +126,7 @@ def respect_taken_digits(found: AxisReach, decided: Decided, pins: Pins) -> None
 
     A layout with open dimensions takes axes behind all that it says, whichever axis comes first.
     """
-    n = found.atom.size
+    n = found.sub_axis.size
     for node in found.graph.nodes:
         labels = found.labels[node.index]
         if len(labels) == 1 or found.fixed[node.index] is not None:
@@ -182,7 +182,7 @@ def _ahead_of_blocks(
         if ahead * count == label.major:
             return [label]
         moved.append(found.table.joint(node, split_place(label.factor, ahead * count)))
-    fit = [each for each in moved if compatible(each, taken, found.atom.size)]
+    fit = [each for each in moved if compatible(each, taken, found.sub_axis.size)]
     return [*fit] or [behind(found, node, label, taken)]
 
 
@@ -229,7 +229,7 @@ def behind(found: AxisReach, node: Node, label: Label, taken: list[FactorDigit])
     major = max(other * size for factor, other, size in taken if factor == label.factor)
     if node.rule is not None:
         return found.table.of_rule(node.rule).digit(label.factor, major)
-    if found.graph.types[node.subject].shape[label.factor] % (major * found.atom.size):
+    if found.graph.types[node.subject].shape[label.factor] % (major * found.sub_axis.size):
         return None
     return found.table.joint(node, split_place(label.factor, major))
 
@@ -247,7 +247,7 @@ def _forbid_idleness(found: AxisReach, decided: Decided, min_flops: float) -> No
             found.labels[node.index] = dividing
 
 
-def computes_with(atom: AxisRef) -> Computes:
+def computes_with(sub_axis: AxisRef) -> Computes:
     """Whether there is an algorithm if nothing but this axis splits anything.
 
     What stands ahead of the axis in a dimension is taken for another axis.
@@ -258,7 +258,11 @@ def computes_with(atom: AxisRef) -> Computes:
         if op is None:
             return False
         ahead = max([1, *(split_of(place)[1] for place in (*ins, *outs))])
-        sizes = [(atom.name, atom.size)] if ahead == 1 else [("ahead", ahead), ("axis", atom.size)]
+        sizes = (
+            [(sub_axis.name, sub_axis.size)]
+            if ahead == 1
+            else [("ahead", ahead), ("axis", sub_axis.size)]
+        )
         mesh = Mesh(sizes)
         table = LayoutTable([mesh.axis(name) for name in mesh.axis_names], mesh)
 

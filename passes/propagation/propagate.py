@@ -89,7 +89,7 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
             error(function, str(wrong))
         plan = make_plan(
             stage,
-            [reach.atom for reach, _ in turns.axes],
+            [reach.sub_axis for reach, _ in turns.axes],
             [labels for _, labels in turns.axes],
             [_result_places(reach, labels) for reach, labels in turns.axes],
             limits,
@@ -99,7 +99,7 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
     refusals = [_refusals(reach) for reach, _ in turns.axes]
     assert ledger.facts is not None
     for i, (reach, _) in enumerate(turns.axes):
-        axis = reach.atom.text(mesh.axis_size(reach.atom.name))
+        axis = reach.sub_axis.text(mesh.axis_size(reach.sub_axis.name))
         ledger.trails.append(Provenance(axis, i, plan, ledger.facts, refusals[i]))
     _record_plan(plan, turns.order, ledger)
     for lost in lost_parallelism(task.graph, plan, refusals):
@@ -228,7 +228,7 @@ def _refusals(reach: AxisReach) -> dict[int, str]:
         reason = rule.why_whole.get((slot, dim))
         if reason is None:
             behind = f" behind {major} blocks" if major > 1 else ""
-            reason = f"cannot be split into {reach.atom.size} there{behind}"
+            reason = f"cannot be split into {reach.sub_axis.size} there{behind}"
         reasons[index] = f"dimension {dim} of {side} {reason}"
     return reasons
 

@@ -22,7 +22,7 @@ class AxisReach:
 
     Attributes:
         graph: values and nodes.
-        atom: the axis.
+        sub_axis: the axis.
         table: the labels of all nodes.
         labels: per node the labels it may take, the idle one first unless it was ruled out.
         fixed: per node the label it must take, or None.
@@ -34,7 +34,7 @@ class AxisReach:
     """
 
     graph: Graph
-    atom: AxisRef
+    sub_axis: AxisRef
     table: LabelTable
     labels: list[list[Label]]
     fixed: list[Label | None]

@@ -36,7 +36,7 @@ from dtensor.passes.graph import (
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import WHOLE, place_of, split_of
-from dtensor.passes.relayout.atoms import axis_cuts
+from dtensor.passes.relayout.sub_axes import axis_cuts
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def planned_sub_axes(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[
     """
     for name, written in axis_cuts(*pins.layouts.values()).items():
         cuts.setdefault(name, set()).update(written)
-    atoms = []
+    sub_axes = []
     for name, size in mesh.axes:
         edges = sorted({1, size, *cuts.get(name, set())})
         for low, high in pairwise(edges):
@@ -178,15 +178,15 @@ def planned_sub_axes(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[
                     f'parts of axis "{name}" end at {low} and {high} devices, and neither divides '
                     "the other; write parts that nest"
                 )
-            atoms.append(AxisRef(name, low, high // low))
-    return atoms
+            sub_axes.append(AxisRef(name, low, high // low))
+    return sub_axes
 
 
-def seed_bytes(graph: Graph, pins: Pins, atom: AxisRef) -> float:
+def seed_bytes(graph: Graph, pins: Pins, sub_axis: AxisRef) -> float:
     """Size in bytes of the largest pinned value that the axis splits."""
     largest = 0.0
     for index, layout in pins.layouts.items():
-        if place_of(layout, atom) >= 0:
+        if place_of(layout, sub_axis) >= 0:
             node = graph.nodes[index]
             largest = max(largest, *(graph.bytes(v) for v in node.operands + node.results))
     return largest

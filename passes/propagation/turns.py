@@ -99,13 +99,13 @@ def _axes(task: Task, cuts: dict[str, set[int]]) -> list[AxisRef]:
 
 def _add_cuts(reach: AxisReach, cuts: dict[str, set[int]]) -> bool:
     """Cut the axis where one of its digits straddles two dimensions of a reshape."""
-    atom = reach.atom
+    sub_axis = reach.sub_axis
     grown = False
     for rule_labels in reach.table.rules():
         for edges in rule_labels.cuts.values():
             for edge in edges:
-                have = cuts.setdefault(atom.name, set())
-                cut = atom.pre * edge
+                have = cuts.setdefault(sub_axis.name, set())
+                cut = sub_axis.pre * edge
                 if cut not in have and all(cut % c == 0 or c % cut == 0 for c in have if c):
                     have.add(cut)
                     grown = True

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
-from dtensor.passes.relayout.atoms import local_outer, merge_axes
 from dtensor.passes.relayout.moves import Move
 from dtensor.passes.relayout.problem import RelayoutProblem, State
 from dtensor.passes.relayout.steps import AxisMove, RelayoutStep
+from dtensor.passes.relayout.sub_axes import local_outer, merge_axes
 
 
 def emit(
@@ -29,7 +29,7 @@ def emit(
 def _step(
     problem: RelayoutProblem, move: Move, state: State, before: Layout, result: Layout
 ) -> RelayoutStep:
-    step = RelayoutStep(move.kind, result, move.wire_bytes, problem.axes(move.atoms))
+    step = RelayoutStep(move.kind, result, move.wire_bytes, problem.axes(move.sub_axes))
     if move.kind == "permute":
         sources, targets = _permuted(problem, move)
         return replace(step, axes=sources, targets=targets)
@@ -41,11 +41,11 @@ def _step(
         return replace(step, dim=of.dim, outer=of.rows, pieces=of.pieces, rounds=of.rounds)
     step = replace(step, axes=merge_axes(step.axes))
     if move.kind not in ("gather", "slice"):
-        step = replace(step, reduction=problem.kinds[move.atoms[0]])
+        step = replace(step, reduction=problem.kinds[move.sub_axes[0]])
     if move.kind in ("reduce", "mask"):
         return step
     placed = state if move.kind in ("gather", "spread") else move.result
-    place = placed[move.atoms[0]]
+    place = placed[move.sub_axes[0]]
     dim = problem.digit_dims[place]
     return replace(step, dim=dim, outer=local_outer(before, dim, problem.digit_outers[place]))
 
@@ -54,9 +54,9 @@ def _permuted(
     problem: RelayoutProblem, move: Move
 ) -> tuple[tuple[AxisRef, ...], tuple[AxisRef, ...]]:
     """Both lists name the same axes: where x gives way to y, y takes over what x told apart."""
-    leaving = tuple(a for a in move.atoms if a not in move.others)
-    arriving = tuple(a for a in move.others if a not in move.atoms)
-    sources = list(problem.axes((*move.atoms, *arriving)))
+    leaving = tuple(a for a in move.sub_axes if a not in move.others)
+    arriving = tuple(a for a in move.others if a not in move.sub_axes)
+    sources = list(problem.axes((*move.sub_axes, *arriving)))
     targets = list(problem.axes((*move.others, *leaving)))
     _join_parts(sources, targets)
     return tuple(sources), tuple(targets)
@@ -80,7 +80,7 @@ def _axis_moves(
     problem: RelayoutProblem, move: Move, state: State, before: Layout
 ) -> Iterator[AxisMove]:
     position = problem.position
-    for atom in sorted(move.atoms, key=lambda atom: position(move.result[atom])):
-        source, target = position(state[atom]), position(move.result[atom])
+    for sub_axis in sorted(move.sub_axes, key=lambda sub_axis: position(move.result[sub_axis])):
+        source, target = position(state[sub_axis]), position(move.result[sub_axis])
         outers = local_outer(before, *source), local_outer(before, *target)
-        yield AxisMove(problem.atoms[atom], source, target, outers)
+        yield AxisMove(problem.sub_axes[sub_axis], source, target, outers)

@@ -24,12 +24,12 @@ MixedRadix = tuple[tuple[int, int], ...]  # position and values, of each axis
 
 @dataclass(frozen=True)
 class Matched:
-    """The atoms of one dimension, all of which go to other places in it.
+    """The sub-axes of one dimension, all of which go to other places in it.
 
     Attributes:
         dim: the dimension.
         rows: local blocks more major than all that moves.
-        moving: the atoms that move; the first is major in the number of a device.
+        moving: the sub-axes that move; the first is major in the number of a device.
         pieces: into how many a device's shard falls.
         rounds: what is sent, counted in pieces.
     """
@@ -42,7 +42,7 @@ class Matched:
 
 
 def matchings(problem: RelayoutProblem, state: State) -> Iterator[Matched]:
-    """For each dimension in which atoms take places of one another, how pieces are exchanged."""
+    """For each dimension in which sub-axes take places of one another, how pieces are exchanged."""
     places = [(state[a], problem.goal[a]) for a in range(len(state))]
     dims = {problem.digit_dims[place] for pair in places for place in pair if place >= 0}
     for dim in sorted(dims):
@@ -65,7 +65,7 @@ def _stands(problem: RelayoutProblem, place: int, dim: int) -> bool:
 def _matched(
     problem: RelayoutProblem, state: State, dim: int, moving: tuple[int, ...], staying: MixedRadix
 ) -> Matched | None:
-    """How the atoms that move do so; None where digits that stay lie in their blocks."""
+    """How the sub-axes that move do so; None where digits that stay lie in their blocks."""
     before, after = ([_digit(problem, at[a]) for a in moving] for at in (state, problem.goal))
     base = math.gcd(*[outer for outer, _ in (*before, *after)])
     if any(base % (outer * size) for outer, size in staying):

@@ -1,6 +1,6 @@
 """The search for the cheapest chain of steps from one layout to another.
 
-Dijkstra's algorithm over layouts, complete and partial, of the atoms that move. Only places that
+Dijkstra's algorithm over layouts, complete and partial, of the sub-axes that move. Only places that
 the two layouts name are visited, and a few that shorten a permute, so that the number of layouts
 stays small; the search is bounded all the same, and then takes the plain route that gathers only
 what differs.
@@ -15,11 +15,11 @@ from functools import lru_cache
 from dtensor.dialect.layout import Layout
 from dtensor.passes.cost.model import CostModel, all_gather_bytes, all_reduce_bytes
 from dtensor.passes.propagation.places import place_of
-from dtensor.passes.relayout.atoms import axis_cuts, is_chain, layout_at
 from dtensor.passes.relayout.emit import emit
 from dtensor.passes.relayout.moves import Move, moves, settle, without
 from dtensor.passes.relayout.problem import PARTIAL, RelayoutProblem, State
 from dtensor.passes.relayout.steps import RelayoutStep
+from dtensor.passes.relayout.sub_axes import axis_cuts, is_chain, layout_at
 
 MAX_LAYOUTS = 500  # layouts the search settles before it takes the plain route
 
@@ -148,20 +148,20 @@ def _plain_route(problem: RelayoutProblem, state: State) -> list[Move]:
     """Reduce, gather what stands elsewhere, and slice: always possible."""
     done: list[Move] = []
     for kind in sorted(set(problem.kinds)):
-        atoms = tuple(
+        sub_axes = tuple(
             a
             for a, place in enumerate(state)
             if place == PARTIAL and problem.goal[a] != PARTIAL and problem.kinds[a] == kind
         )
-        if atoms:
-            wire = all_reduce_bytes(problem.local_bytes(state), problem.split(atoms))
-            state = without(state, atoms)
-            done.append(Move("reduce", atoms, state, wire, 0.0))
+        if sub_axes:
+            wire = all_reduce_bytes(problem.local_bytes(state), problem.split(sub_axes))
+            state = without(state, sub_axes)
+            done.append(Move("reduce", sub_axes, state, wire, 0.0))
     for run in problem.runs(state):
-        for atom in run:
-            if state[atom] != problem.goal[atom]:
-                state = without(state, (atom,))
-                size = problem.sizes[atom]
+        for sub_axis in run:
+            if state[sub_axis] != problem.goal[sub_axis]:
+                state = without(state, (sub_axis,))
+                size = problem.sizes[sub_axis]
                 wire = all_gather_bytes(problem.local_bytes(state), size)
-                done.append(Move("gather", (atom,), state, wire, 0.0))
+                done.append(Move("gather", (sub_axis,), state, wire, 0.0))
     return [*done, *settle(problem, state)[1]]

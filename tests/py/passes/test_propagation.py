@@ -89,11 +89,11 @@ CONFLICT = function(
 
 @given(layouts())
 def test_a_layout_is_its_places(layout: Layout) -> None:
-    atoms = planned_sub_axes(Pins({0: layout}), layout.mesh, {})
-    places = tuple(place_of(layout, atom) for atom in atoms)
-    again = LayoutTable(atoms, layout.mesh).layout(layout.rank, places)
+    sub_axes = planned_sub_axes(Pins({0: layout}), layout.mesh, {})
+    places = tuple(place_of(layout, sub_axis) for sub_axis in sub_axes)
+    again = LayoutTable(sub_axes, layout.mesh).layout(layout.rank, places)
     assert again.dims == layout.closed().dims
-    assert tuple(place_of(again, atom) for atom in atoms) == places
+    assert tuple(place_of(again, sub_axis) for sub_axis in sub_axes) == places
 
 
 def test_places_by_hand() -> None:
