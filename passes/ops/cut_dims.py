@@ -14,8 +14,8 @@ from functools import cached_property
 
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import pad_numbers, slice_numbers
-from dtensor.passes.ops.halo import fetch
-from dtensor.passes.ops.opdef import Placed, placed_of
+from dtensor.passes.ops.halo import fetch, split_windows
+from dtensor.passes.ops.opdef import placed_of
 from dtensor.passes.ops.padding import PART
 from dtensor.passes.ops.rule import OpInfo, Window, WindowDim, read_once
 
@@ -107,20 +107,19 @@ def cuts_of(op: OpInfo) -> tuple[Cut, ...]:
     return tuple([Cut(*row, is_pad) for row in rows])
 
 
-def sliding(placed: Placed) -> list[WindowDim]:
-    """The split dimensions along which windows walk."""
-    rows = enumerate(zip(placed.operands[0].dims, cuts_of(placed.op), strict=True))
-    found = [(d, cut.window) for d, (dim, cut) in rows if dim.split > 1]
+def sliding(op: OpInfo) -> list[WindowDim]:
+    """The dimensions along which windows walk."""
+    found = [(d, cut.window) for d, cut in enumerate(cuts_of(op))]
     return [WindowDim(d, (~0, d), d, window) for d, window in found if window is not None]
 
 
 def fetch_sliding(op: LocalOp) -> list[int]:
-    """Fetch what the op keeps along such dimensions: nothing is left to do there; gives these.
+    """Fetch what the op keeps along such split dimensions: nothing is left to do; gives these.
 
     Operand 1 stands where there is no element, if there is one.
     """
-    placed = placed_of(op)
-    dims, fill = sliding(placed), op.operands[1] if len(op.operands) > 1 else None
+    placed, fill = placed_of(op), op.operands[1] if len(op.operands) > 1 else None
+    dims = split_windows(placed, sliding(placed.op))
     for dim in dims:
         op.operation.operands[0] = fetch(op.ctx, op.operands[0], placed, dim, fill)
     return [dim.operand for dim in dims]

@@ -23,9 +23,9 @@ from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.folds import fold_bytes, fold_fits, folded_results
 from dtensor.passes.ops.opdef import Algorithm, Placed, Traffic
 from dtensor.passes.ops.reach import WindowReach, reach
-from dtensor.passes.ops.rule import WindowDim, element_bytes
+from dtensor.passes.ops.rule import OpInfo, WindowDim, element_bytes
 
-Find = Callable[[Placed], list[WindowDim]]
+Find = Callable[[OpInfo], list[WindowDim]]
 
 
 def halo(expand: Expander, find: Find, fills: bool = True) -> Algorithm:
@@ -36,14 +36,14 @@ def halo(expand: Expander, find: Find, fills: bool = True) -> Algorithm:
     return Algorithm(
         "halo",
         expand,
-        lambda placed: reaches(placed, find(placed)),
-        lambda placed: tuple(halo_bytes(placed, find(placed), fills)),
+        lambda placed: reaches(placed, find(placed.op)),
+        lambda placed: tuple(halo_bytes(placed, find(placed.op), fills)),
     )
 
 
 def without_halo(find: Find) -> Callable[[Placed], bool]:
     """Whether no such dimension is split."""
-    return lambda placed: not split_windows(placed, find(placed))
+    return lambda placed: not split_windows(placed, find(placed.op))
 
 
 def split_windows(placed: Placed, dims: Sequence[WindowDim]) -> list[WindowDim]:
