@@ -42,7 +42,7 @@ PLACES: Final = "dtensor.places"
 SIZE: Final = "dtensor.size"
 STEPS: Final = "dtensor.steps"
 TRIPS: Final = "dtensor.trips"
-LOCAL: Final = "dtensor.local"
+LOCAL_ATTR: Final = "dtensor.local"
 """Unit attribute of a module whose types are per-device: dtensor-expand sets it."""
 
 DISCARDABLE: Final[dict[str, str]] = {
@@ -58,7 +58,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     SIZE: "how many elements of a row a top_k, a sort or a ranked reads; those behind may be any",
     STEPS: "per window of a longer kernel, its true elements and how many results read more",
     TRIPS: "for how many trips a loop is planned that runs as often as the program finds then",
-    LOCAL: "the module's types are per-device",
+    LOCAL_ATTR: "the module's types are per-device",
 }
 
 # Attributes of the dialect's own operations.

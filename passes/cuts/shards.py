@@ -19,7 +19,7 @@ from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, te
 from dtensor.passes.graph import Graph, read_graph
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.propagation.task import read_pins
-from dtensor.passes.uneven.classes import Place
+from dtensor.passes.uneven.classes import ValueDim
 from dtensor.passes.uneven.components import neighbours, split_alike
 
 _TIMES = 2  # as long, of what nobody is known to split
@@ -37,8 +37,8 @@ class Shards:
         self.graph: Graph | None = None
         self._function, self._meshes = function, meshes
         self._most = max((mesh.size for mesh in meshes.values()), default=1)
-        self._splits: dict[Place, int] | None = None
-        self._nearly: dict[Place, int] | None = None
+        self._splits: dict[ValueDim, int] | None = None
+        self._nearly: dict[ValueDim, int] | None = None
         self._made: dict[tuple[Value, int], tuple[Value, int]] = {}
 
     def is_uneven(self, constraints: Sequence[ir.Operation]) -> bool:
@@ -121,7 +121,7 @@ class Shards:
         return self._most_of(places, graph, self._nearly)
 
     def _most_of(
-        self, places: Sequence[tuple[Value, int]], graph: Graph, splits: dict[Place, int]
+        self, places: Sequence[tuple[Value, int]], graph: Graph, splits: dict[ValueDim, int]
     ) -> int:
         found = 1
         for place in places:
@@ -130,7 +130,7 @@ class Shards:
             found = max(found, 1 if number is None else splits.get((number, dim), 1))
         return found
 
-    def _known(self) -> tuple[Graph, dict[Place, int]]:
+    def _known(self) -> tuple[Graph, dict[ValueDim, int]]:
         """The shards of each dimension that walks together with one that a layout given splits."""
         if self.graph is None or self._splits is None:
             self.graph, self._splits = read_graph(self._function), {}
@@ -143,7 +143,7 @@ class Shards:
         return self.graph, self._splits
 
     def _spread(
-        self, found: dict[Place, int], left: list[Place], may: Callable[[int, int, int], bool]
+        self, found: dict[ValueDim, int], left: list[ValueDim], may: Callable[[int, int, int], bool]
     ) -> None:
         """Find what is split as these are; `may` says to which sizes, of so many shards."""
         assert self.graph is not None
@@ -170,6 +170,6 @@ class Shards:
         """Few elements are cut off, or put on."""
         return max(size, other) < _TIMES * min(size, other)
 
-    def _size(self, place: Place) -> int:
+    def _size(self, place: ValueDim) -> int:
         assert self.graph is not None
         return self.graph.types[place[0]].shape[place[1]]

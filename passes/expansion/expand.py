@@ -18,7 +18,7 @@ from dtensor.dialect.names import (
     ARG_ATTRS,
     LAYOUT,
     LAYOUT_ATTR,
-    LOCAL,
+    LOCAL_ATTR,
     MAIN,
     MANUAL,
     OPERANDS,
@@ -51,7 +51,7 @@ class ExpandPass(Pass):
         laid_out = [function for function in functions(module) if _has_layouts(function)]
         if not laid_out:
             return
-        if LOCAL in module.operation.attributes:
+        if LOCAL_ATTR in module.operation.attributes:
             error(module.operation, "the module is expanded already; its types are per-device")
         meshes = state.meshes_of(module)
         mesh = state.mesh or next(iter(meshes.values()), None)
@@ -61,7 +61,7 @@ class ExpandPass(Pass):
         expansion = _Expansion(mesh, {mesh.symbol: mesh, **meshes}, state)
         for function in laid_out:
             expansion.function(function)
-        module.operation.attributes[LOCAL] = ir.UnitAttr.get()
+        module.operation.attributes[LOCAL_ATTR] = ir.UnitAttr.get()
 
 
 def _has_layouts(function: ir.Operation) -> bool:

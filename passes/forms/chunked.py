@@ -25,14 +25,14 @@ from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.affine import Affine
-from dtensor.passes.forms.carried_rows import row_by_row
+from dtensor.passes.forms.carried_rows import carry_read_rows
 from dtensor.passes.forms.carries import Carries, ways
 from dtensor.passes.forms.clamps import Clamps
-from dtensor.passes.forms.row_forms import in_rows
+from dtensor.passes.forms.row_forms import with_whole_rows
 from dtensor.passes.forms.serial import Serial
 from dtensor.passes.forms.staged import Staged
-from dtensor.passes.forms.trips import Site, Trips
-from dtensor.passes.forms.turns import NotBatched, Turns, Values
+from dtensor.passes.forms.trips import RowAccess, Trips
+from dtensor.passes.forms.turns import BlockedBody, NotBatched, Values
 from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.loops import counted_loop
 
@@ -43,7 +43,7 @@ def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
     """Put loops over blocks of its trips in the place of a loop, if they send less."""
     if not any(map(is_read, loop.results)):
         return
-    rows = in_rows(loop, function)
+    rows = with_whole_rows(loop, function)
     if rows is not None:
         left = _replace(rows, function)
         if left is None:
@@ -56,7 +56,7 @@ def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
 
 def _replace(loop: ir.Operation, function: Rewriting) -> ir.Operation | None:
     """Put loops over blocks in the place of one; the loop that stands for it if there are none."""
-    loop = row_by_row(loop, function)
+    loop = carry_read_rows(loop, function)
     if not any(map(is_read, loop.results)):
         return None  # the numbers that it writes are said
     found = _Chunked.of(loop, function.shards, function.made)
@@ -72,7 +72,7 @@ class _Chunked:
     """A loop in blocks."""
 
     carries: Carries
-    turns: Turns
+    turns: BlockedBody
     made: list[ir.Operation]
     own: Values = field(default_factory=dict)  # what comes into the blocks, of Carries.own
     last: Values = field(default_factory=dict)  # and what comes out of the loop
@@ -107,7 +107,9 @@ class _Chunked:
         for carries in ways(trips, (Affine, Clamps, Staged, Serial)) if blocks > 1 else ():
             is_long = trips.count >= (_LEAST if carries.mapped else 1) * blocks
             if is_long and carries.pays(shards, read_bytes, written_bytes, blocks):
-                return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)), made)
+                return _Chunked(
+                    carries, BlockedBody(trips, blocks, -(-trips.count // blocks)), made
+                )
         return None
 
     def replace(self, function: Rewriting) -> None:
@@ -146,7 +148,7 @@ class _Chunked:
             for value in (self.loop.operands[k] for k in own):
                 shape = make.shape_of(value)
                 begin.append(make.broadcast(value, (count, *shape), range(1, len(shape) + 1)))
-        every = Turns(trips, 1, trips.count)
+        every = BlockedBody(trips, 1, trips.count)
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             given = dict(zip(own, carried, strict=False))
@@ -242,7 +244,7 @@ class _Chunked:
         last = make.cut(after, 0, 0 if trips.is_reverse else self.turns.blocks - 1, 1)
         return make.reshape(last, make.read_type(type_)[0])
 
-    def _rows(self, make: Builder, given: Value, blocks: Value, site: Site) -> Value:
+    def _rows(self, make: Builder, given: Value, blocks: Value, site: RowAccess) -> Value:
         """An array whose rows the trips wrote; the others are as they were given."""
         written, shape = self.turns.joined(make, blocks, site), make.shape_of(given)
         count = site.rows * self.trips.count

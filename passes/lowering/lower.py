@@ -130,7 +130,7 @@ def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
 
 
 def _drop_module_facts(module: ir.Module) -> None:
-    forget(module.operation, names.LOCAL)
+    forget(module.operation, names.LOCAL_ATTR)
     for op in ops_of(module.body):
         if op.name == names.MESH_OP:
             op.erase()

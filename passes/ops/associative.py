@@ -58,7 +58,7 @@ def scan_flops(op: OpInfo) -> float:
     return 2.0 * share * rows_flops(body)
 
 
-def expand_scan(op: LocalOp) -> Sequence[Value]:
+def expand_tree(op: LocalOp) -> Sequence[Value]:
     """The tree over the elements of the shard, begun with what the shards before combine to."""
     return _Tree(op).scanned()
 
@@ -149,7 +149,7 @@ class _Tree:
         return on_tensors(self.ctx, self.body, [*earlier, *later])
 
 
-def scan_ties(op: OpInfo) -> list[padding.Tie]:
+def scan_ties(op: OpInfo) -> list[padding.TiedDims]:
     """What follows the end is read by nothing before it, if it is scanned last."""
     dim, count = named_dim(op), len(op.operand_shapes)
     return [tuple(padding.Along(slot, dim) for k in range(count) for slot in (k, ~k))]
@@ -167,11 +167,11 @@ SCAN = OpDef(
     (
         Algorithm(
             "totals",
-            expand_scan,
+            expand_tree,
             is_cut(named_dim),
             lambda placed: scan_bytes(placed, named_dim(placed.op)),
         ),
-        Algorithm("local", expand_scan, is_whole(named_dim)),
+        Algorithm("local", expand_tree, is_whole(named_dim)),
     ),
     flops=scan_flops,
     accuracy=chained,

@@ -14,8 +14,8 @@ from functools import cached_property
 
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import pad_numbers, slice_numbers
-from dtensor.passes.ops.halo import fetch
-from dtensor.passes.ops.opdef import Placed, placed_of
+from dtensor.passes.ops.halo import fetch, split_windows
+from dtensor.passes.ops.opdef import placed_of
 from dtensor.passes.ops.padding import PART
 from dtensor.passes.ops.rule import OpInfo, Window, WindowDim, read_once
 
@@ -23,7 +23,7 @@ MOST_BLOCKS = 16  # of a dimension that a slice may cut: it is no fused matrix t
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class DimBlocks:
     """How one dimension of a slice (or of a pad, the other way round) falls into blocks.
 
     Attributes:
@@ -62,18 +62,18 @@ class Cut:
     is_pad: bool
 
     @cached_property
-    def blocks(self) -> Blocks | None:
+    def blocks(self) -> DimBlocks | None:
         """The blocks that both sides fall into; None if none fit."""
         longer, start, shorter = self.before, -self.low, self.after
         if self.is_pad:  # the slice that undoes it
             longer, start, shorter = self.after, self.low, self.before
         if longer == shorter and not start and (self.step == 1 or longer <= 1):
-            return Blocks(longer, 1, 0, 0)
+            return DimBlocks(longer, 1, 0, 0)
         if 0 in (longer, shorter) or longer % self.step:
             return None
         phase = start % self.step
         block = math.gcd(start - phase, shorter * self.step, longer)
-        return Blocks(block, self.step, start - phase, phase)
+        return DimBlocks(block, self.step, start - phase, phase)
 
     @cached_property
     def window(self) -> Window | None:
@@ -107,20 +107,19 @@ def cuts_of(op: OpInfo) -> tuple[Cut, ...]:
     return tuple([Cut(*row, is_pad) for row in rows])
 
 
-def sliding(placed: Placed) -> list[WindowDim]:
-    """The split dimensions along which windows walk."""
-    rows = enumerate(zip(placed.operands[0].dims, cuts_of(placed.op), strict=True))
-    found = [(d, cut.window) for d, (dim, cut) in rows if dim.split > 1]
+def sliding(op: OpInfo) -> list[WindowDim]:
+    """The dimensions along which windows walk."""
+    found = [(d, cut.window) for d, cut in enumerate(cuts_of(op))]
     return [WindowDim(d, (~0, d), d, window) for d, window in found if window is not None]
 
 
 def fetch_sliding(op: LocalOp) -> list[int]:
-    """Fetch what the op keeps along such dimensions: nothing is left to do there; gives these.
+    """Fetch what the op keeps along such split dimensions: nothing is left to do; gives these.
 
     Operand 1 stands where there is no element, if there is one.
     """
-    placed = placed_of(op)
-    dims, fill = sliding(placed), op.operands[1] if len(op.operands) > 1 else None
+    placed, fill = placed_of(op), op.operands[1] if len(op.operands) > 1 else None
+    dims = split_windows(placed, sliding(placed.op))
     for dim in dims:
         op.operation.operands[0] = fetch(op.ctx, op.operands[0], placed, dim, fill)
     return [dim.operand for dim in dims]

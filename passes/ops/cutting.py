@@ -23,7 +23,7 @@ from dtensor.passes.ops.attributes import (
     pad_numbers,
     slice_numbers,
 )
-from dtensor.passes.ops.cut_dims import Blocks, Cut, cuts_of, fetch_sliding, sliding
+from dtensor.passes.ops.cut_dims import Cut, DimBlocks, cuts_of, fetch_sliding, sliding
 from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.halo import halo, without_halo
 from dtensor.passes.ops.indexing import clamped
@@ -144,7 +144,7 @@ def expand_slice(op: LocalOp) -> Sequence[Value] | None:
     return list(op.again().results) if owned else None
 
 
-def _blocks(cut: Cut) -> Blocks:
+def _blocks(cut: Cut) -> DimBlocks:
     found = cut.blocks
     assert found is not None, "a slice or pad whose blocks do not align was split"
     return found
@@ -158,8 +158,7 @@ def _owned_elements(op: LocalOp, dim: int, cut: Cut) -> Value:
     local_index, mine = ctx.localise_index(index, layout, dim, cut.before)
     local_index = clamped(ctx, local_index, cut.before // layout.dims[dim].split)
     value = take(ctx, op.operands[0], local_index, dim)
-    mask = ctx.broadcast(mine, ctx.shape_of(value), [dim])
-    return ctx.select(mask, value, ctx.identity("sum", value.type))
+    return ctx.select(mine, value, ctx.identity("sum", value.type), [dim])
 
 
 def expand_pad(op: LocalOp) -> None:

@@ -22,9 +22,9 @@ from dtensor.passes.planning.provenance import Provenance
 from dtensor.passes.planning.strategies import ResultPlaces
 from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.places import MAX_RANK
+from dtensor.passes.propagation.places import split_of
 from dtensor.passes.propagation.planned import PlannedLayouts, write_planned
-from dtensor.passes.propagation.reach import Reach
+from dtensor.passes.propagation.reach import AxisReach
 from dtensor.passes.propagation.task import Pins, Task, read_pins
 from dtensor.passes.propagation.turns import in_turn
 from dtensor.passes.uneven.components import check_even
@@ -89,7 +89,7 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
             error(function, str(wrong))
         plan = make_plan(
             stage,
-            [reach.atom for reach, _ in turns.axes],
+            [reach.sub_axis for reach, _ in turns.axes],
             [labels for _, labels in turns.axes],
             [_result_places(reach, labels) for reach, labels in turns.axes],
             limits,
@@ -99,7 +99,7 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
     refusals = [_refusals(reach) for reach, _ in turns.axes]
     assert ledger.facts is not None
     for i, (reach, _) in enumerate(turns.axes):
-        axis = reach.atom.text(mesh.axis_size(reach.atom.name))
+        axis = reach.sub_axis.text(mesh.axis_size(reach.sub_axis.name))
         ledger.trails.append(Provenance(axis, i, plan, ledger.facts, refusals[i]))
     _record_plan(plan, turns.order, ledger)
     for lost in lost_parallelism(task.graph, plan, refusals):
@@ -108,7 +108,7 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
     return _realise(task, plan)
 
 
-def _result_places(reach: Reach, labels: Sequence[Label]) -> ResultPlaces:
+def _result_places(reach: AxisReach, labels: Sequence[Label]) -> ResultPlaces:
     """Per result the places that what is given leads to; None if the axis may come out anywhere.
 
     It may where an op cannot use it, or orders what it splits: to order or transform it, an op
@@ -124,7 +124,7 @@ def _result_places(reach: Reach, labels: Sequence[Label]) -> ResultPlaces:
     return {k: found or None for k, found in places.items()} if _is_walked(reach) else places
 
 
-def _is_walked(reach: Reach) -> bool:
+def _is_walked(reach: AxisReach) -> bool:
     """Whether a loop may read what the axis splits piece by piece."""
     return any(
         label.factor >= 0 and node.rule.factors[label.factor].kind is FactorKind.OWNED
@@ -216,19 +216,19 @@ def _order(priorities: Sequence[int]) -> str:
     return f"; spread by priority, {first} first, then {', then '.join(rest)}"
 
 
-def _refusals(reach: Reach) -> dict[int, str]:
+def _refusals(reach: AxisReach) -> dict[int, str]:
     """Per node that the axis reached but that cannot use it there, the reason in words."""
     reasons: dict[int, str] = {}
     for (index, slot), place in reach.refused.items():
         rule = reach.graph.nodes[index].rule
         if rule is None or index in reasons:
             continue
-        major, dim = divmod(place, MAX_RANK)
+        dim, major = split_of(place)
         side = f"operand {slot}" if slot >= 0 else f"result {~slot}"
         reason = rule.why_whole.get((slot, dim))
         if reason is None:
             behind = f" behind {major} blocks" if major > 1 else ""
-            reason = f"cannot be split into {reach.atom.size} there{behind}"
+            reason = f"cannot be split into {reach.sub_axis.size} there{behind}"
         reasons[index] = f"dimension {dim} of {side} {reason}"
     return reasons
 

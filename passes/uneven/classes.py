@@ -72,7 +72,7 @@ class LengthClass:
 class Classes:
     """The classes of all dimensions, and what is asked of them."""
 
-    def __init__(self, graph: Graph, pins: Pins, places: Places) -> None:
+    def __init__(self, graph: Graph, pins: Pins, places: DimClasses) -> None:
         self._places = places
         self._classes: dict[int, LengthClass] = {}
         for number in range(len(places.sizes)):
@@ -93,7 +93,7 @@ class Classes:
     def _of(self, number: int) -> LengthClass:
         return self._classes[self._places.find(number)[0]]
 
-    def is_split(self, place: Place) -> bool:
+    def is_split(self, place: ValueDim) -> bool:
         """Whether a layout given splits a dimension, or one that grows with it."""
         return bool(self._of(self._places.number(place)).asked)
 
@@ -106,7 +106,7 @@ class Classes:
                 found[root] = length, one.word
         return found
 
-    def tie(self, tied: Sequence[Place], scales: Sequence[int], all_divide: bool) -> bool:
+    def tie(self, tied: Sequence[ValueDim], scales: Sequence[int], all_divide: bool) -> bool:
         """Let dimensions grow together, lengths in proportion to `scales`, if that is worth it.
 
         It is not worth it where
@@ -144,7 +144,7 @@ class Classes:
         self._classes[self._places.root(tied[0])] = one
         return True
 
-    def split_alike(self, places: Sequence[Place], scales: Sequence[int]) -> bool:
+    def split_alike(self, places: Sequence[ValueDim], scales: Sequence[int]) -> bool:
         """Ask of some dimensions what is asked of another; False if nothing changes.
 
         Shards have a multiple of as many elements as `scales` say: a window takes so many.
@@ -238,10 +238,10 @@ def _ceil(least: Fraction, step: Fraction) -> Fraction:
 
 
 ONE = Fraction(1)
-Place = tuple[int, int]  # a value, and one of its dimensions
+ValueDim = tuple[int, int]  # a value, and one of its dimensions
 
 
-class Places:
+class DimClasses:
     """The dimensions of all values, numbered; those of one class grow together.
 
     Attributes:
@@ -256,7 +256,7 @@ class Places:
         self._parent = list(range(self._first[-1]))
         self._scale = [ONE] * self._first[-1]  # length over that of the parent
 
-    def number(self, place: Place) -> int:
+    def number(self, place: ValueDim) -> int:
         """The number of a dimension."""
         return self._first[place[0]] + place[1]
 
@@ -274,11 +274,11 @@ class Places:
             parent[below] = number
         return number, scale[path[0]] if path else ONE
 
-    def root(self, place: Place) -> int:
+    def root(self, place: ValueDim) -> int:
         """The class of a dimension."""
         return self.find(self.number(place))[0]
 
-    def join(self, places: Sequence[Place], lengths: Sequence[int] | None = None) -> bool:
+    def join(self, places: Sequence[ValueDim], lengths: Sequence[int] | None = None) -> bool:
         """Make dimensions grow together.
 
         Args:

@@ -147,7 +147,7 @@ class Writer(Trail):
         """A value with a scalar in the place of its elements from `true` on."""
         shape = self.shape_of(value)
         index = self.iota([shape[dim]], 0, index_element(shape[dim]))
-        return self.kept_before(value, dim, index, true, self.broadcast(fill, shape))
+        return self.kept_before(value, dim, index, true, fill)
 
     def neutral(self, reduction: str, like: Value) -> Value:
         """The scalar that a reduction of elements like these does not notice."""
