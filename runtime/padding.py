@@ -21,6 +21,9 @@ from dtensor.runtime.placement import named_sharding
 Shape = tuple[int, ...]
 Ranges = tuple[tuple[int, int], ...]
 
+# XLA's CPU collectives write integers of 2 bits beyond the end of their buffers.
+_IN_BYTES = {"int2": jnp.int8, "uint2": jnp.uint8}
+
 
 def even_layout(layout: Layout, shape: Shape) -> Layout:
     """The layout with the dimensions whole that it does not divide."""
@@ -69,8 +72,11 @@ def _cutter(shape: Shape, layout: Layout) -> Callable[[jax.Array], jax.Array]:
 
     def cut(array: jax.Array) -> jax.Array:
         # Otherwise XLA cuts first, and sums what the devices have: 0 + -0 is not -0.
-        array = jax.lax.with_sharding_constraint(array, sharding)
-        return jax.lax.slice(array, [0] * len(shape), shape)
+        sent = array
+        if wider := _IN_BYTES.get(array.dtype.name):
+            sent = jax.lax.optimization_barrier(array.astype(wider))
+        sent = jax.lax.with_sharding_constraint(sent, sharding)
+        return jax.lax.slice(sent, [0] * len(shape), shape).astype(array.dtype)
 
     return jax.jit(cut, out_shardings=sharding)
 

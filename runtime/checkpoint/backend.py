@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -33,6 +34,7 @@ def orbax() -> Any:
             "install it with pip install 'orbax-checkpoint>=0.12,<0.13'"
         ) from None
     _add_checksums()
+    _finish_what_is_begun()
     return module
 
 
@@ -52,6 +54,27 @@ def _add_checksums() -> None:
         return metadata
 
     utils._build_zarr3_metadata = summed
+
+
+@cache
+def _finish_what_is_begun() -> None:
+    """Let orbax close an event loop when nothing waits in it any more.
+
+    Orbax (0.12) closes it at the first error; each piece that is still being read then calls it
+    from a thread of tensorstore, and Python writes a traceback.
+    """
+    utils: Any = importlib.import_module("orbax.checkpoint._src.asyncio_utils")
+    plain = utils.run_sync
+
+    async def all_of(work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await work
+        except Exception:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            await asyncio.gather(*others, return_exceptions=True)
+            raise
+
+    utils.run_sync = lambda work: plain(all_of(work))
 
 
 def array_handler(clients: Sequence[int], checksums: bool = True) -> Any:

@@ -48,7 +48,10 @@ def test_there_and_back(before: Layout, after: Layout) -> None:
     assert relayout(x, after).layout == after
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.bool_, jnp.bfloat16, np.complex64, np.uint32])
+@pytest.mark.parametrize(
+    "dtype",
+    [np.int8, np.bool_, jnp.bfloat16, np.complex64, np.uint32, jnp.int2, jnp.uint2, jnp.int4],
+)
 def test_element_types(dtype: Any) -> None:
     values = (X * 3).astype(dtype)
     x = copy_to_mesh(values, ROWS)
