@@ -131,7 +131,8 @@ class Emitter(Builder):
         bits, sent = self._in_bytes(*self._bits(value, value.type))
         moved = self.value("stablehlo.collective_permute", [bits], sent, attributes)
         element = self.element_of(value)
-        return self.convert(moved, element) if element in _IN_BYTES else self.bitcast(moved, element)
+        back = self.convert if element in _IN_BYTES else self.bitcast
+        return back(moved, element)
 
     def _bits(self, value: Value, type_: ir.Type) -> tuple[Value, ir.Type]:
         """A value that is moved, and the type that comes of it; narrow floats may be integers."""
@@ -141,7 +142,7 @@ class Emitter(Builder):
         return self.bitcast(value, integer), self.tensor_type(shape, integer)
 
     def _in_bytes(self, value: Value, type_: ir.Type) -> tuple[Value, ir.Type]:
-        """The same with i2 as i8: XLA's CPU collectives write i2 beyond the ends of their buffers."""
+        """The same with i2 as i8: XLA's CPU collectives write i2 beyond their buffers."""
         shape, element = self.read_type(type_)
         wider = _IN_BYTES.get(element, element) if self._moves_bits else element
         return self.convert(value, wider), self.tensor_type(shape, wider)

@@ -41,8 +41,8 @@ class LowerPass(Pass):
     several results, jaxlib refuses it inside shard_map ("sharding is tuple-shaped").
 
     XLA's CPU code moves bf16 as f32, and floats of 8 bits as f16: twice the bytes. There, they are
-    moved as the integers that have their bits. Integers of 2 bits, which it would write beyond the end
-    of what it receives, are moved and added up as bytes.
+    moved as the integers that have their bits. Integers of 2 bits, which it would write beyond the
+    end of what it receives, are moved and added up as bytes.
 
     Collectives inside branches and loops are checked first: the axes over which a predicate may
     differ and the axes of the collectives it governs must not meet.
