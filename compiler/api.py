@@ -27,6 +27,7 @@ from dtensor.compiler.calls import (
     StaticArgs,
     are_same,
     as_jax,
+    check_widths,
     donated_leaves,
     is_dtensor,
     meshes_in,
@@ -223,6 +224,9 @@ class JitFunction:
         self._of_refs: dict[Any, JitFunction] = {}
         self._sent: dict[Callable[..., Any], Sequence[Any]] = {}  # collectives of each program
         _compiled.add(self)
+
+    def __deepcopy__(self, memo: Any) -> JitFunction:
+        return self  # as any function
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)  # as any function
@@ -428,6 +432,7 @@ class JitFunction:
         args, kwargs = tree.unflatten(map(struct_of, types))
         every, _ = self._static.merge(args, kwargs, statics)
         names = argument_names(self._fn, every, self._static.argnums, kwargs)
+        check_widths(types, names)
         in_layouts = layouts_of_call(self._in_layouts, self._positional, args, kwargs)
         in_layouts, automatic = without_auto(in_layouts, tree)
         mesh = self._mesh or mesh_of_arguments(types, names) or context_mesh()

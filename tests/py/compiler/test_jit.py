@@ -1,5 +1,6 @@
 """`dtensor.jit`, called, lowered and compiled."""
 
+import copy
 import functools
 from typing import Any
 
@@ -407,3 +408,17 @@ def test_numpy_arrays_in_a_traced_function_are_arrays_of_jax() -> None:
     want = a + np.concatenate([np.ones((1, 4)), b[1:]])
     np.testing.assert_array_equal(jax.jit(lambda a: inner(a, b))(a), want)
     np.testing.assert_array_equal(jax.jit(lambda: inner(a, b))(), want)
+
+
+def test_a_compiled_function_is_copied_as_functions_are() -> None:
+    step = jit(lambda x: x * 2, in_layouts=ROWS)
+    assert copy.deepcopy({"step": step})["step"] is step
+
+
+def test_arrays_of_64_bits_are_refused_once_jax_has_such_types_no_more() -> None:
+    with jax.enable_x64(True):
+        x = copy_to_mesh(X.astype(np.float64), ROWS)
+        assert jit(jnp.sin)(x).dtype == np.float64
+    for call in (lambda: jit(jnp.sin)(x), lambda: relayout(x, COLUMNS)):
+        with pytest.raises(TypeError, match=r"argument .* is float64, but jax's 64-bit types are"):
+            call()
