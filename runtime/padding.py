@@ -5,7 +5,7 @@ Every shard is as long as the first one. What stands behind the last element may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,8 @@ import numpy as np
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.context import anywhere
+from dtensor.runtime.donation import Run
+from dtensor.runtime.in_flight import throttled
 from dtensor.runtime.placement import named_sharding
 
 Shape = tuple[int, ...]
@@ -62,23 +64,23 @@ def cut(array: jax.Array, shape: Shape, layout: Layout) -> jax.Array:
         return array
     if 0 in shape:
         return empty_array(shape, array.dtype, even_layout(layout, shape))
-    found: jax.Array = anywhere(_cutter(shape, even_layout(layout, shape)))(array)
+    (found,) = anywhere(_cutter(shape, even_layout(layout, shape)))(array)
     return found
 
 
 @lru_cache(maxsize=256)
-def _cutter(shape: Shape, layout: Layout) -> Callable[[jax.Array], jax.Array]:
+def _cutter(shape: Shape, layout: Layout) -> Run:
     sharding = named_sharding(layout)
 
-    def cut(array: jax.Array) -> jax.Array:
+    def cut(array: jax.Array) -> tuple[jax.Array]:
         # Otherwise XLA cuts first, and sums what the devices have: 0 + -0 is not -0.
         sent = array
         if wider := _IN_BYTES.get(array.dtype.name):
             sent = jax.lax.optimization_barrier(array.astype(wider))
         sent = jax.lax.with_sharding_constraint(sent, sharding)
-        return jax.lax.slice(sent, [0] * len(shape), shape).astype(array.dtype)
+        return (jax.lax.slice(sent, [0] * len(shape), shape).astype(array.dtype),)
 
-    return jax.jit(cut, out_shardings=sharding)
+    return throttled(layout.mesh, jax.jit(cut, out_shardings=(sharding,)))
 
 
 def ranges_of(index: Sequence[slice], shape: Sequence[int]) -> Ranges:
