@@ -162,7 +162,8 @@ def jit_program(
         in_shardings=tuple(named_sharding(arg.layout) for arg in args),
         out_shardings=tuple(out_shardings),
         donate_argnums=[k for k, n in enumerate(filled(program.args)) if n in program.donated],
-        keep_unused=True,
+        # The program reads all of them. Where jax (0.11) is told so, it keeps the executable for good.
+        keep_unused=not results,
         compiler_options=dict(program.compiler_options) or None,
     )
 

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import gc
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from dtensor.compiler.api import jit
 from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.program import CompiledProgram
 from dtensor.compiler.relayout import copy_to_mesh, relayout
 from dtensor.compiler.stages import Compiled, Lowered
 from dtensor.dialect.errors import CompileError, LayoutError, StrictError
@@ -422,3 +424,15 @@ def test_arrays_of_64_bits_are_refused_once_jax_has_such_types_no_more() -> None
     for call in (lambda: jit(jnp.sin)(x), lambda: relayout(x, COLUMNS)):
         with pytest.raises(TypeError, match=r"argument .* is float64, but jax's 64-bit types are"):
             call()
+
+
+def test_a_program_goes_with_its_function() -> None:
+    def programs() -> int:
+        gc.collect()
+        return sum(isinstance(each, CompiledProgram) for each in gc.get_objects())
+
+    x = copy_to_mesh(X, ROWS)
+    before = programs()
+    for n in range(3):
+        jit(lambda x, n=n: x * n)(x)
+    assert programs() == before
