@@ -162,7 +162,7 @@ def jit_program(
         in_shardings=tuple(named_sharding(arg.layout) for arg in args),
         out_shardings=tuple(out_shardings),
         donate_argnums=[k for k, n in enumerate(filled(program.args)) if n in program.donated],
-        # The program reads all of them. Where jax (0.11) is told so, it keeps the executable for good.
+        # The program reads all of them; jax 0.11 keeps for good what it is told so of.
         keep_unused=not results,
         compiler_options=dict(program.compiler_options) or None,
     )

@@ -24,7 +24,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.modules import read_module
 from dtensor.dialect.names import MAIN, SYM_NAME
-from dtensor.runtime.tracing import Primitive, weak_keys
+from dtensor.runtime.tracing import Primitive, weakref_cache_key_types
 
 _COLLECTIVES = (
     "all_gather",
@@ -110,7 +110,7 @@ class _Key:
         return f"program {self.program.fingerprint[:12]}"
 
 
-weak_keys.add(_Key)  # else jax keeps 2,048 programs that nobody else has any more
+weakref_cache_key_types.add(_Key)  # else jax keeps 2,048 programs that nobody else has any more
 
 
 def local_program(program: Program, name: str) -> Callable[..., tuple[Any, ...]]:
