@@ -64,7 +64,7 @@ def cut(array: jax.Array, shape: Shape, layout: Layout) -> jax.Array:
         return array
     if 0 in shape:
         return empty_array(shape, array.dtype, even_layout(layout, shape))
-    (found,) = anywhere(_cutter(shape, even_layout(layout, shape)))(array)
+    found: jax.Array = anywhere(_cutter(shape, even_layout(layout, shape)))(array)[0]
     return found
 
 
