@@ -108,7 +108,8 @@ def write_checkpoint(
             f"{jax.process_count()} clients orbax saves only what lies over several; use a mesh "
             "over more clients"
         )
-    entries = [" ".join(source.saved.cells()) for source in sources]
+    entries = [f"the path {series.path}"]  # the first client's is where all would write
+    entries += [" ".join(source.saved.cells()) for source in sources]
     same_everywhere(clients, "save", [*entries, *(f"{n} = {v!r}" for n, v in values.items())])
     arrays = {
         array_key(saved.name): converted(tensor.to_jax(), saved.stored)
