@@ -421,7 +421,8 @@ def test_arrays_of_64_bits_are_refused_once_jax_has_such_types_no_more() -> None
     with jax.enable_x64(True):
         x = copy_to_mesh(X.astype(np.float64), ROWS)
         assert jit(jnp.sin)(x).dtype == np.float64
-    for call in (lambda: jit(jnp.sin)(x), lambda: relayout(x, COLUMNS)):
+    calls: list[Any] = [lambda: jit(jnp.sin)(x), lambda: relayout(x, COLUMNS)]
+    for call in calls:
         with pytest.raises(TypeError, match=r"argument .* is float64, but jax's 64-bit types are"):
             call()
 
@@ -434,5 +435,5 @@ def test_a_program_goes_with_its_function() -> None:
     x = copy_to_mesh(X, ROWS)
     before = programs()
     for n in range(3):
-        jit(lambda x, n=n: x * n)(x)  # type: ignore[misc]
+        jit(lambda x, n=n: x * n)(x)
     assert programs() == before

@@ -268,7 +268,7 @@ def test_keys_are_saved_and_restored(tmp_path: Path) -> None:
 
 def test_a_layout_alone_restores_keys_and_other_generators_are_refused(tmp_path: Path) -> None:
     folder, rbg = tmp_path / "c", jax.random.key(1, impl="rbg")
-    saved = {"k": copy_to_mesh(KEYS, layout("y")), "rbg": rbg}
+    saved: dict[str, Any] = {"k": copy_to_mesh(KEYS, layout("y")), "rbg": rbg}
     dtensor.name_based_save(MESH, folder, saved)
     wanted = {"k": layout("x"), "rbg": Layout([], MESH)}
     for name, found in dtensor.name_based_restore(MESH, folder, wanted).items():
