@@ -16,7 +16,7 @@ import numpy as np
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.context import anywhere
-from dtensor.runtime.donation import Run
+from dtensor.runtime.donation import Run, guarded
 from dtensor.runtime.in_flight import throttled
 from dtensor.runtime.placement import named_sharding
 
@@ -80,7 +80,8 @@ def _cutter(shape: Shape, layout: Layout) -> Run:
         sent = jax.lax.with_sharding_constraint(sent, sharding)
         return (jax.lax.slice(sent, [0] * len(shape), shape).astype(array.dtype),)
 
-    return throttled(layout.mesh, jax.jit(cut, out_shardings=(sharding,)))
+    jitted = jax.jit(cut, out_shardings=(sharding,))
+    return throttled(layout.mesh, guarded(jitted, ["x"], []))
 
 
 def ranges_of(index: Sequence[slice], shape: Sequence[int]) -> Ranges:

@@ -221,3 +221,11 @@ def test_automatic_layouts_beside_an_uneven_one() -> None:
 
     found = jit(total, in_layouts=(ROWS, AUTO))(X / 9, X[:5] / 9)
     np.testing.assert_allclose(found.numpy(), total(X / 9, X[:5] / 9), rtol=1e-5)
+
+
+def test_a_deleted_array_is_refused_also_by_what_was_compiled_for_another() -> None:
+    same(copy_to_mesh(X, ROWS), X)
+    gone = copy_to_mesh(X, ROWS)
+    jit(lambda x: x + 1, donate_argnums=0)(gone)
+    with pytest.raises(RuntimeError, match="argument x is deleted: its buffers were donated"):
+        gone.to_jax()
