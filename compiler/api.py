@@ -27,7 +27,6 @@ from dtensor.compiler.calls import (
     StaticArgs,
     are_same,
     as_jax,
-    check_widths,
     donated_leaves,
     is_dtensor,
     meshes_in,
@@ -432,7 +431,6 @@ class JitFunction:
         args, kwargs = tree.unflatten(map(struct_of, types))
         every, _ = self._static.merge(args, kwargs, statics)
         names = argument_names(self._fn, every, self._static.argnums, kwargs)
-        check_widths(types, names)
         in_layouts = layouts_of_call(self._in_layouts, self._positional, args, kwargs)
         in_layouts, automatic = without_auto(in_layouts, tree)
         mesh = self._mesh or mesh_of_arguments(types, names) or context_mesh()
