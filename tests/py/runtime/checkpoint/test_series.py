@@ -276,3 +276,12 @@ def test_a_path_that_no_file_can_have_is_an_error(tmp_path: Path, name: str) -> 
     for use in (save, lambda path, _: list_checkpoint(path)):
         with pytest.raises(CheckpointError, match=r"could not be written|there is no checkpoint"):
             use(tmp_path / name, 1)
+
+
+def test_another_release_of_orbax_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend.orbax()
+    inside = "orbax.checkpoint._src.serialization.tensorstore_utils"
+    monkeypatch.delattr(f"{inside}._build_zarr3_metadata")
+    again: Any = backend._add_checksums
+    with pytest.raises(CheckpointError, match=r"another release of .* than 0\.12\..*>=0\.12\.5"):
+        again.__wrapped__()
