@@ -41,7 +41,8 @@ class LowerPass(Pass):
     several results, jaxlib refuses it inside shard_map ("sharding is tuple-shaped").
 
     XLA's CPU code moves bf16 as f32, and floats of 8 bits as f16: twice the bytes. There, they are
-    moved as the integers that have their bits. Elements of two bits are sent as bytes there.
+    moved as the integers that have their bits. Integers of 2 bits, which it would write beyond the
+    end of what it receives, are moved and added up as bytes.
 
     Collectives inside branches and loops are checked first: the axes over which a predicate may
     differ and the axes of the collectives it governs must not meet.
@@ -56,7 +57,7 @@ class LowerPass(Pass):
 
     keep_layouts: bool = False  # leave the layouts and the meshes of @main's arguments and results
     variadic: bool = False  # leave an all_reduce of several operands one operation
-    bits: bool = False  # move narrow elements as integers so; always for CPUs
+    bits: bool = False  # move bf16 and floats of 8 bits as integers; always for CPUs
 
     def run(self, module: ir.Module, state: PassState) -> None:
         meshes = state.meshes_of(module)
