@@ -168,6 +168,18 @@ def test_factors_whose_product_is_not_finite_are_multiplied_one_by_one() -> None
     assert totals_alone(compiled)
 
 
+def test_a_body_stands_twice() -> None:
+    """Once for what a shard's trips do to a carry, and once for what they write, again if need be."""
+
+    def step(h: Any, b: Any) -> Any:
+        h = jnp.sin(b) * h + b
+        return h, h
+
+    compiled = run(lambda b: lax.scan(step, b[0], b)[1], LINE, [ROWS], factors(64), error=1e-5)
+    assert totals_alone(compiled)
+    assert compiled.as_text().count(" sine(") == 2
+
+
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float64, jnp.complex64])
 def test_elements_of_any_inexact_type(dtype: Any) -> None:
     with jax.enable_x64(dtype == jnp.float64):
