@@ -169,7 +169,7 @@ def test_factors_whose_product_is_not_finite_are_multiplied_one_by_one() -> None
 
 
 def test_a_body_stands_twice() -> None:
-    """For what a shard's trips do to a carry, and for what they write; if need be that runs again."""
+    """For what trips do to a carry, and for what they write; if need be that runs again."""
 
     def step(h: Any, b: Any) -> Any:
         h = jnp.sin(b) * h + b
