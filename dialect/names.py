@@ -37,6 +37,7 @@ ALGORITHM: Final = "dtensor.algorithm"
 DEFINED: Final = "dtensor.op"
 FILL: Final = "dtensor.fill"
 ENDS: Final = "dtensor.ends"
+FITS: Final = "dtensor.fits"
 FOLDS: Final = "dtensor.folds"
 PLACES: Final = "dtensor.places"
 SIZE: Final = "dtensor.size"
@@ -53,6 +54,7 @@ DISCARDABLE: Final[dict[str, str]] = {
     DEFINED: "what a user's definition says of a custom call: see docs/define-op.md",
     FILL: "what the padding of a select_and_scatter holds, if it may be selected",
     ENDS: "with which of its own elements windows pad a dimension, as `jnp.pad` does",
+    FITS: "that a pad makes a padded value longer still: shards fetch what they lack",
     FOLDS: "how many more results windows give, and to which of theirs these are added",
     PLACES: "which operand of a sort counts the places along the dimension that is sorted",
     SIZE: "how many elements of a row a top_k, a sort or a ranked reads; those behind may be any",

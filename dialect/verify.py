@@ -79,6 +79,7 @@ _OWNERS = {
     names.SIZE: (_ORDERS, "only top_k, sort and ranked take rows that are padded"),
     names.FILL: (("stablehlo.select_and_scatter",), "only select_and_scatter pads so"),
     names.ENDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
+    names.FITS: (("stablehlo.pad",), "only a pad makes a value longer"),
     names.FOLDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
     names.STEPS: ((CONVOLUTION,), "only a convolution has a kernel"),
     names.PLACES: (("stablehlo.sort",), "it says what a sort sorts along"),

@@ -16,6 +16,7 @@ from dtensor.dialect.mlir import Value, forget, ir, ops_of, replace_op
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
+    FITS,
     LAYOUT,
     LAYOUT_ATTR,
     LOCAL_ATTR,
@@ -227,7 +228,7 @@ class _Expansion:
                 self.replace(op, values, layouts)
                 return
         self.set_types(results, layouts)
-        forget(op, RESULTS, OPERANDS, ALGORITHM)
+        forget(op, RESULTS, OPERANDS, ALGORITHM, FITS)
 
     def named_algorithm(self, op: ir.Operation, name: str) -> Algorithm | None:
         """The algorithm that the op names, or its only one; None if its layouts must tell."""

@@ -138,8 +138,7 @@ class _Chunked:
         is_finite = make.combined("and", [_is_finite(make, value) for value in ends.values()])
         if not self.summed and not self.written:
             return self._last(make, self._one_by_one(make, ends, is_finite, is_ends=True))
-        ahead = self.turns.ahead(make, ends)
-        return self._results(make, self._one_by_one(make, ahead, is_finite))
+        return self._results(make, self.turns.ahead(make, ends), is_finite)
 
     def _alone(self, make: Builder) -> tuple[Values, Values]:
         """Values that depend on themselves alone: those into each block, and the last ones."""
@@ -170,11 +169,7 @@ class _Chunked:
 
         Or, with `is_ends`, what is carried at the end of each block.
         """
-        most = self.turns.blocks - (0 if is_ends else 1)
-        rounds: int | Value = most
-        if is_known is not None:
-            scalar = make.tensor_type((), "i32")
-            rounds = make.select(is_known, make.zeros(scalar), make.constant(most, scalar))
+        rounds = self._rounds(make, self.turns.blocks - (0 if is_ends else 1), 0, is_known)
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             given = dict(zip(self.given, carried, strict=True))
@@ -192,21 +187,49 @@ class _Chunked:
 
         found = counted_loop(make, rounds, list(values.values()), again)
         if is_known is not None:
-            operation_of(found[0]).attributes[TRIPS] = index_attr(1)  # it seldom runs at all
+            _plan_trips(found, 1)  # it seldom runs at all
         return dict(zip(values, found, strict=True))
 
-    def _results(self, make: Builder, ahead: Values) -> Values:
-        """The results of the loop that anybody reads, of the trips of all blocks."""
+    def _rounds(self, make: Builder, most: int, least: int, is_known: Value | None) -> int | Value:
+        """How often all blocks run: `most` times, or `least` where all is known."""
+        if is_known is None:
+            return most
+        scalar = make.tensor_type((), "i32")
+        return make.select(is_known, make.constant(least, scalar), make.constant(most, scalar))
+
+    def _results(self, make: Builder, ahead: Values, is_known: Value | None = None) -> Values:
+        """The results of the loop that anybody reads, of the trips of all blocks.
+
+        With `is_known` it is found while running whether `ahead` is what comes into each block. If
+        it is not, all blocks run again and again, each from what the block before it gave, until
+        the last one has begun with what is right; the last time they all have.
+        """
         turns, loop, written = self.turns, self.loop, self.written
         changed = self.given | self.summed
         roots = [*changed.values(), *(site.value for site in written.values())]
-        begin = [*ahead.values(), *self.own.values()]
-        for k in self.summed:
-            shape = (turns.blocks, *make.shape_of(loop.operands[k]))
-            begin.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
+        arrays = []
         for k, site in written.items():
             shape = turns.shape(make, loop.operands[k], site)
-            begin.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
+            arrays.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
+
+        sums = []
+        for k in self.summed:
+            shape = (turns.blocks, *make.shape_of(loop.operands[k]))
+            sums.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
+
+        def run(inner: Builder, ahead: Sequence[Value], arrays: Sequence[Value]) -> list[Value]:
+            begin = [*ahead, *self.own.values(), *sums, *arrays]
+            found = counted_loop(inner, turns.size, begin, step)
+            return [*found[: len(ahead)], *found[len(ahead) + len(self.own) :]]
+
+        def again(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
+            shifts = inner.binary("minimum", number, 1)
+            come = counted_loop(inner, shifts, carried[: len(ahead)], shifted)
+            _plan_trips(come, 0)
+            return run(inner, come, carried[len(ahead) + len(sums) :])
+
+        def shifted(inner: Builder, _: Value, ends: Sequence[Value]) -> list[Value]:
+            return list(turns.ahead(inner, dict(zip(ahead, ends, strict=True))).values())
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             before, arrays = carried[: len(changed)], carried[len(changed) :]
@@ -219,8 +242,13 @@ class _Chunked:
                 after.append(inner.updated(array, inner.reshape(to.all(site.value), shape), places))
             return after
 
-        ends = counted_loop(make, turns.size, begin, step)
-        return self._last(make, dict(zip([*changed, *written], ends, strict=True)))
+        if is_known is None:
+            ends = run(make, [*ahead.values()], arrays)
+        else:
+            rounds = self._rounds(make, turns.blocks, 1, is_known)
+            ends = counted_loop(make, rounds, [*ahead.values(), *sums, *arrays], again)
+            _plan_trips(ends, 1)
+        return self._last(make, dict(zip([*ahead, *self.summed, *written], ends, strict=True)))
 
     def _last(self, make: Builder, ends: Values) -> Values:
         """The results of the loop that anybody reads, of what its blocks end with."""
@@ -254,6 +282,11 @@ class _Chunked:
         index = make.iota(shape, site.dim, "i32")
         is_written = make.within(index, site.first, site.first + count)
         return make.select(is_written, written, given)
+
+
+def _plan_trips(results: Sequence[Value], trips: int) -> None:
+    """For how many trips a loop is planned that runs as often as is found while running."""
+    operation_of(results[0]).attributes[TRIPS] = index_attr(trips)
 
 
 def _is_finite(make: Builder, value: Value) -> Value:

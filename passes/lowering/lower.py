@@ -25,7 +25,7 @@ _SENDING = frozenset(
 
 _PLANNED = (
     *(names.OPERANDS, names.RESULTS, names.ENDS),
-    *(names.FOLDS, names.FILL, names.SIZE, names.STEPS),
+    *(names.FITS, names.FOLDS, names.FILL, names.SIZE, names.STEPS),
 )
 
 

@@ -24,6 +24,7 @@ from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.scans import scan_bytes, totals_before
 
 Values = list[Value]
+_FEW = 16  # rows, of which it costs little to combine each pair of distance 1, 2, 4 ...
 
 
 def scan_rule(op: OpInfo) -> OpRule:
@@ -79,6 +80,8 @@ class _Tree:
     def scanned(self) -> Values:
         """The scan of the shard."""
         levels = [self._turned(self.op.operands)]
+        if not self.axes and self._size(levels[0]) <= _FEW:
+            return self._turned(self._doubled(levels[0]))
         while (size := self._size(levels[-1])) > 1:
             pairs = [self._cut(levels[-1], start, size // 2, 2) for start in (0, 1)]
             levels.append(self._combined(*pairs))
@@ -88,6 +91,21 @@ class _Tree:
         while levels:
             found = self._level(levels.pop(), found)
         return self._turned(found)
+
+    def _doubled(self, values: Values) -> Values:
+        """The scan of few rows: each is combined with that before it, that 2 before it, and so on.
+
+        The tree combines fewer, in twice as many steps of twice as many sizes; each is a kernel.
+        """
+        step, size = 1, self._size(values)
+        while step < size:
+            later = self._combined(
+                self._cut(values, 0, size - step), self._cut(values, step, size - step)
+            )
+            first = self._cut(values, 0, step)
+            pairs = zip(first, later, strict=True)
+            values, step = [self.ctx.joined(list(pair), self.dim) for pair in pairs], 2 * step
+        return values
 
     def _turned(self, values: Values) -> Values:
         """From the last element on, if that is the first to be combined."""

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from dtensor.dialect.names import FITS
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import pad_numbers, slice_numbers
 from dtensor.passes.ops.halo import fetch, split_windows
@@ -53,6 +54,7 @@ class Cut:
         low: places in front of the first element; a slice that starts further on has fewer than 0.
         step: a slice keeps one of so many elements; a pad makes as many places of each.
         is_pad: whether it is a pad; one that crops does as a slice does.
+        fits: whether shards fetch what they lack though it is more than little.
     """
 
     before: int
@@ -60,6 +62,7 @@ class Cut:
     low: int
     step: int
     is_pad: bool
+    fits: bool = False
 
     @cached_property
     def blocks(self) -> DimBlocks | None:
@@ -79,7 +82,8 @@ class Cut:
     def window(self) -> Window | None:
         """The window that walks over a dimension that little is cut off or added to."""
         high = self.after - self.before - self.low
-        is_little = 0 < PART * max(abs(self.low), abs(high)) <= self.before
+        part = 1 if self.fits else PART
+        is_little = 0 < part * max(abs(self.low), abs(high)) <= self.before
         return Window(1, 1, self.low, high, 1, 1) if is_little and self.step == 1 else None
 
     @cached_property
@@ -104,7 +108,8 @@ def cuts_of(op: OpInfo) -> tuple[Cut, ...]:
         starts, _, steps = slice_numbers(op.operation)
         lows = [-start for start in starts]
     rows = zip(op.operand_shapes[0], op.result_shapes[0], lows, steps, strict=True)
-    return tuple([Cut(*row, is_pad) for row in rows])
+    fits = op.has(FITS)
+    return tuple([Cut(*row, is_pad, fits) for row in rows])
 
 
 def sliding(op: OpInfo) -> list[WindowDim]:

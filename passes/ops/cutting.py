@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dtensor.dialect.mlir import Value
+from dtensor.dialect.names import FITS
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import joins, longer_cuts
@@ -28,7 +29,7 @@ from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.halo import halo, without_halo
 from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.loops import take
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of, says
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
 
@@ -254,6 +255,7 @@ PAD = OpDef(
     fuses=True,
     moves_only=True,
     padding=longer_cuts.OF_PAD,
+    known=says(FITS),
 )
 CONCATENATE = OpDef(
     concatenate_rule,

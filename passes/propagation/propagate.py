@@ -26,8 +26,17 @@ from dtensor.passes.propagation.places import split_of
 from dtensor.passes.propagation.planned import PlannedLayouts, write_planned
 from dtensor.passes.propagation.reach import AxisReach
 from dtensor.passes.propagation.task import Pins, Task, read_pins
-from dtensor.passes.propagation.turns import in_turn
+from dtensor.passes.propagation.turns import Turns, in_turn
 from dtensor.passes.uneven.components import check_even
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Plans of a program, one per stage, and how they are made."""
+
+    plans: list[Plan]
+    limits: Limits
+    min_flops: float
 
 
 @dataclass(frozen=True)
@@ -61,9 +70,12 @@ class PropagatePass(Pass):
         cost = state.cost_model()
         limits = _limits(self.effort or state.effort, self.bound)
         task = Task.of(graph, pins, mesh, cost, self.min_flops)
-        planned = decide(task, limits, state.ledger, function)
+        ahead = Ahead([], limits, self.min_flops)
+        if state.ahead is not None and replace(state.ahead, plans=[]) == ahead:
+            ahead = state.ahead
+        planned = decide(task, limits, state.ledger, function, ahead.plans)
         write_planned(graph, planned, cost)
-        state.planned = planned
+        state.planned, state.ahead = planned, ahead
 
 
 def _limits(effort: str, bound: bool) -> Limits:
@@ -77,24 +89,24 @@ def _limits(effort: str, bound: bool) -> Limits:
     return replace(limits, bound=bound or limits.bound)
 
 
-def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -> PlannedLayouts:
-    """Let what is given spread, then search the cheapest plan from there."""
+def decide(
+    task: Task, limits: Limits, ledger: Ledger, function: ir.Operation, plans: list[Plan]
+) -> PlannedLayouts:
+    """Let what is given spread, then search the cheapest plan from there.
+
+    `plans` are those of the first stages, if they are made already; the others are added.
+    """
     mesh = task.mesh
     settled: Settled = {}
     cuts: dict[str, set[int]] = {}
-    for stage, ready in stages(task, ledger):
+    for number, (stage, ready) in enumerate(stages(task, ledger)):
         try:
             turns = in_turn(stage, cuts, settled)
         except ValueError as wrong:
             error(function, str(wrong))
-        plan = make_plan(
-            stage,
-            [reach.sub_axis for reach, _ in turns.axes],
-            [labels for _, labels in turns.axes],
-            [_result_places(reach, labels) for reach, labels in turns.axes],
-            limits,
-            turns.kept,
-        )
+        if number == len(plans):
+            plans.append(_plan(stage, turns, limits))
+        plan = plans[number]
         settled |= {node.index: plan.layouts(stage.graph, node) for node in ready}
     refusals = [_refusals(reach) for reach, _ in turns.axes]
     assert ledger.facts is not None
@@ -106,6 +118,17 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
         at = lost.node.operation
         ledger.add("not_parallel", lost.text, at, axes=lost.axes, asked_for=lost.chosen)
     return _realise(task, plan)
+
+
+def _plan(stage: Task, turns: Turns, limits: Limits) -> Plan:
+    return make_plan(
+        stage,
+        [reach.sub_axis for reach, _ in turns.axes],
+        [labels for _, labels in turns.axes],
+        [_result_places(reach, labels) for reach, labels in turns.axes],
+        limits,
+        turns.kept,
+    )
 
 
 def _result_places(reach: AxisReach, labels: Sequence[Label]) -> ResultPlaces:

@@ -9,8 +9,9 @@ element of two: the results of a padded array are an array with padding in it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.dim import Dim
@@ -25,6 +26,7 @@ from dtensor.passes.uneven.classes import Classes, DimClasses, ValueDim
 
 Tied = tuple[Node, TiedDims]
 Carriers = list[tuple[int, int]]  # operands (or ~results) and one dimension of each
+SHORTEST: Mapping[float, int] = MappingProxyType({})
 TIES = (CONSTRAINT, CARRY, JOIN, THROUGH)  # operands and results are one value
 
 
@@ -38,15 +40,21 @@ class Lengths:
             split it do so; None where they differ, and where it stays.
         fills: per node, operand (~result) and dimension, what must stand beyond its end; one that
             is missing must not be longer.
+        divisible: classes that could be longer still, so that more devices divide them, and into
+            how many parts: by the first dimension of each that a layout given splits.
     """
 
     shapes: list[Shape]
     words: list[tuple[Dim | None, ...]] = field(default_factory=list)
     fills: dict[tuple[int, int, int], Fill | Reduction] = field(default_factory=dict)
+    divisible: dict[float, int] = field(default_factory=dict)
 
 
-def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
-    """How long dimensions become so that all layouts divide them; None if all do already."""
+def lengths_of(graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST) -> Lengths | None:
+    """How long dimensions become so that all layouts divide them; None if all do already.
+
+    `parts` are some of what is `divisible` without it: these classes are made that long.
+    """
     is_uneven = any(_uneven_dims(graph, pins, graph.nodes[index]) for index in pins.layouts)
     splits = {dim.split for layout in pins.layouts.values() for dim in layout.dims} - {1}
     ties, alike, even = _ties(graph, splits, is_uneven)
@@ -59,12 +67,13 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
         _join_beside(node, tie, places)
         for along in tie:
             lengths.fills[node.index, along.slot, along.dim] = along.fill
-    classes = Classes(graph, pins, places)
+    classes = Classes(graph, pins, places, parts)
     _tie(classes, ties, [*alike, *even, *_there_and_back(moves, places, classes)], lengths)
     _let_read(graph, lengths)
     growing = classes.growing()
     if not growing:
         return None
+    lengths.divisible = classes.divisible(_products(pins))
     for value, info in enumerate(graph.types):
         sizes, words = list(info.shape), list[Dim | None]()
         for d in range(len(sizes)):
@@ -76,6 +85,15 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
         lengths.shapes[value] = tuple(sizes)
         lengths.words.append(tuple(words))
     return lengths
+
+
+def _products(pins: Pins) -> list[int]:
+    """How many devices some mesh axes have together."""
+    mesh = next(iter(pins.layouts.values())).mesh
+    found = {1}
+    for _, size in mesh.axes:
+        found |= {size * other for other in found}
+    return sorted(found)
 
 
 def _padded(graph: Graph) -> Iterator[tuple[Node, Padding]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir, operation_of
+from dtensor.dialect.names import FITS
 from dtensor.passes.builder import Trail
 from dtensor.passes.creation import Shape, place_behind
 from dtensor.passes.expansion.indices import index_element
@@ -108,6 +109,7 @@ class Forms:
             fill = writer.nan(found) if self.poison else writer.neutral(Reduction.SUM, found)
             behind = [n - m for n, m in zip(shape, shorter, strict=True)]
             found = writer.pad(found, fill, [0] * len(shape), behind)
+            operation_of(found).attributes[FITS] = ir.UnitAttr.get()
         return found
 
     def _note_cut(self, cut: ir.Operation, reader: ir.Operation) -> None:
