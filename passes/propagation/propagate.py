@@ -26,7 +26,7 @@ from dtensor.passes.propagation.places import split_of
 from dtensor.passes.propagation.planned import PlannedLayouts, write_planned
 from dtensor.passes.propagation.reach import AxisReach
 from dtensor.passes.propagation.task import Pins, Task, read_pins
-from dtensor.passes.propagation.turns import Turns, in_turn
+from dtensor.passes.propagation.turns import AxesInTurn, in_turn
 from dtensor.passes.uneven.components import check_even
 
 
@@ -120,7 +120,7 @@ def decide(
     return _realise(task, plan)
 
 
-def _plan(stage: Task, turns: Turns, limits: Limits) -> Plan:
+def _plan(stage: Task, turns: AxesInTurn, limits: Limits) -> Plan:
     return make_plan(
         stage,
         [reach.sub_axis for reach, _ in turns.axes],
