@@ -224,6 +224,9 @@ class JitFunction:
         self._sent: dict[Callable[..., Any], Sequence[Any]] = {}  # collectives of each program
         _compiled.add(self)
 
+    def __deepcopy__(self, memo: Any) -> JitFunction:
+        return self  # as any function
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)  # as any function
 

@@ -20,6 +20,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import TRACED as TRACED
 from dtensor.runtime.array import ArrayType, DTensor, array_type
+from dtensor.runtime.keys import is_key
 from dtensor.runtime.shardings import as_layout
 from dtensor.runtime.transfer import refusal
 
@@ -139,6 +140,21 @@ def types_of(
     except UnfitArgumentError as wrong:
         raise TypeError(f"argument {names()[len(types)]} {wrong}") from None
     return tuple(types)
+
+
+def check_widths(types: Sequence[ArrayType], names: Sequence[str]) -> None:
+    """Refuse arrays of element types that jax would make narrower in a program.
+
+    Raises:
+        TypeError: one has a type of 64 bits, which jax was told to have and no longer has.
+    """
+    for type_, name in zip(types, names, strict=True):
+        narrow = type_.dtype if is_key(type_.dtype) else jax.dtypes.canonicalize_dtype(type_.dtype)
+        if narrow != type_.dtype:
+            raise TypeError(
+                f"argument {name} is {type_.dtype}, but jax's 64-bit types are off; turn them on "
+                'with jax.config.update("jax_enable_x64", True), or convert it while they are on'
+            )
 
 
 def struct_of(type_: ArrayType) -> jax.ShapeDtypeStruct:

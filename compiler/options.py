@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -83,10 +83,11 @@ class CompileOptions:
             raise CompileError(f"effort is {self.effort!r}; it must be one of {', '.join(EFFORTS)}")
         self._check_planner()
         self._check_budgets()
-        object.__setattr__(self, "ops", tuple(self.ops))
-        names = [op.name for op in self.ops if isinstance(op, DefinedOp)]
-        if len(names) < len(self.ops):
-            raise CompileError("ops must hold definitions, which dtensor.define_op makes")
+        ops = tuple(self.ops) if isinstance(self.ops, Iterable) else (None,)
+        names = [op.name for op in ops if isinstance(op, DefinedOp)]
+        if len(names) < len(ops):
+            raise CompileError("ops must be a list of definitions, which dtensor.define_op makes")
+        object.__setattr__(self, "ops", ops)
         for name in names:
             if names.count(name) > 1:
                 raise CompileError(f"ops defines '{name}' twice; give one definition of it")

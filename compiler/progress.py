@@ -97,7 +97,8 @@ def _rewrite(what: Callable[[], str], out: TextIO, pause: float, done: threading
                 out.write("\r\x1b[K")
                 out.flush()
                 return
-    with Console(file=out).status(escape(_so_far(what, start))) as status:
+    # The spinner is of ASCII, which a terminal of any encoding has.
+    with Console(file=out).status(escape(_so_far(what, start)), spinner="line") as status:
         while not done.wait(pause):
             status.update(escape(_so_far(what, start)))
 

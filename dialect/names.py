@@ -37,12 +37,13 @@ ALGORITHM: Final = "dtensor.algorithm"
 DEFINED: Final = "dtensor.op"
 FILL: Final = "dtensor.fill"
 ENDS: Final = "dtensor.ends"
+FITS: Final = "dtensor.fits"
 FOLDS: Final = "dtensor.folds"
 PLACES: Final = "dtensor.places"
 SIZE: Final = "dtensor.size"
 STEPS: Final = "dtensor.steps"
 TRIPS: Final = "dtensor.trips"
-LOCAL: Final = "dtensor.local"
+LOCAL_ATTR: Final = "dtensor.local"
 """Unit attribute of a module whose types are per-device: dtensor-expand sets it."""
 
 DISCARDABLE: Final[dict[str, str]] = {
@@ -53,12 +54,13 @@ DISCARDABLE: Final[dict[str, str]] = {
     DEFINED: "what a user's definition says of a custom call: see docs/define-op.md",
     FILL: "what the padding of a select_and_scatter holds, if it may be selected",
     ENDS: "with which of its own elements windows pad a dimension, as `jnp.pad` does",
+    FITS: "that a pad makes a padded value longer still: shards fetch what they lack",
     FOLDS: "how many more results windows give, and to which of theirs these are added",
     PLACES: "which operand of a sort counts the places along the dimension that is sorted",
     SIZE: "how many elements of a row a top_k, a sort or a ranked reads; those behind may be any",
     STEPS: "per window of a longer kernel, its true elements and how many results read more",
     TRIPS: "for how many trips a loop is planned that runs as often as the program finds then",
-    LOCAL: "the module's types are per-device",
+    LOCAL_ATTR: "the module's types are per-device",
 }
 
 # Attributes of the dialect's own operations.

@@ -79,6 +79,7 @@ _OWNERS = {
     names.SIZE: (_ORDERS, "only top_k, sort and ranked take rows that are padded"),
     names.FILL: (("stablehlo.select_and_scatter",), "only select_and_scatter pads so"),
     names.ENDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
+    names.FITS: (("stablehlo.pad",), "only a pad makes a value longer"),
     names.FOLDS: (WINDOWED, f"only these have windows: {', '.join(WINDOWED)}"),
     names.STEPS: ((CONVOLUTION,), "only a convolution has a kernel"),
     names.PLACES: (("stablehlo.sort",), "it says what a sort sorts along"),
@@ -110,7 +111,7 @@ class _Verifier:
 
         self.module.operation.walk(collect)
         named = [(op, op.name) for op in ops]
-        self.is_local = names.LOCAL in self.module.operation.attributes or any(
+        self.is_local = names.LOCAL_ATTR in self.module.operation.attributes or any(
             name in LOCAL_OPS for _, name in named
         )
         checks: dict[str, Callable[[ir.Operation, str], None] | None] = {}
@@ -258,16 +259,16 @@ class _Verifier:
                 self._problems[key] = problems
             for problem in problems:
                 self._report(op, problem)
-        elif name == names.LOCAL and owner == names.MODULE:
+        elif name == names.LOCAL_ATTR and owner == names.MODULE:
             return
         elif name == names.ALGORITHM:
             if not isinstance(op.attributes[name], ir.StringAttr):
                 self._report(op, f"'{name}' is {op.attributes[name]}; give an algorithm's name")
         elif name in _OWNERS:
             self._owned(op, owner, name)
-        elif name in (names.LOCAL, names.LAYOUT):
-            place = "the module" if name == names.LOCAL else "function arguments and results"
-            remedy = "remove it" if name == names.LOCAL else f"use {names.RELAYOUT}"
+        elif name in (names.LOCAL_ATTR, names.LAYOUT):
+            place = "the module" if name == names.LOCAL_ATTR else "function arguments and results"
+            remedy = "remove it" if name == names.LOCAL_ATTR else f"use {names.RELAYOUT}"
             self._report(op, f"'{name}' stands on '{owner}'; it belongs to {place}: {remedy}")
         else:
             self._report(op, self._unknown_attribute(name))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dtensor.passes.ops.definition import Definition
     from dtensor.passes.program import Operations
     from dtensor.passes.propagation.planned import PlannedLayouts
+    from dtensor.passes.propagation.propagate import Ahead
     from dtensor.passes.reports.cost import CostReport
 
 
@@ -49,6 +50,7 @@ class PassState:
         graph: cached reading of the IR. The pipeline drops it after every C++ pass; passes that
             change operations drop or update it themselves.
         planned: what propagation chose for `graph`; dropped with it.
+        ahead: the plans that it makes of `graph`, where they are made already; dropped likewise.
         plan_checker: what dtensor-verify-plan found right, for when it runs again; C++ passes and
             dtensor-import drop it.
         cost: what plans cost; None is that of `machine`.
@@ -74,6 +76,7 @@ class PassState:
     ledger: Ledger = field(default_factory=_new_ledger)
     graph: Graph | None = None
     planned: PlannedLayouts | None = None
+    ahead: Ahead | None = None
     plan_checker: Checker | None = None
     cost: CostModel | None = None
     machine: Machine | None = None
@@ -127,6 +130,7 @@ class PassState:
         """Drop what holds handles into the IR, which changes, or loses what they point to."""
         self.graph = None
         self.planned = None
+        self.ahead = None
         self._operations = None
 
 

@@ -9,7 +9,7 @@ from dtensor.passes.creation import integers_attr, with_sizes
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.shaping import Shaper
 
-Operand = Value | int | float  # of a value, a number that all its elements are
+Operand = Value | int | float  # of a tensor, a number or a scalar that all its elements are
 
 
 class Builder(Shaper):
@@ -26,11 +26,16 @@ class Builder(Shaper):
     # Element by element.
 
     def _both(self, one: Operand, other: Operand) -> tuple[Value, Value]:
-        """Two values, where a number stands for a constant of the type of the other one."""
-        if isinstance(one, ir.Value):
-            return one, other if isinstance(other, ir.Value) else self.constant_like(other, one)
-        assert isinstance(other, ir.Value), "two numbers, of no type"
-        return self.constant_like(one, other), other
+        """Two values of one shape; a number is of the type of the other one."""
+        if not isinstance(one, ir.Value):
+            assert isinstance(other, ir.Value), "two numbers, of no type"
+            return self.constant_like(one, other), other
+        if not isinstance(other, ir.Value):
+            return one, self.constant_like(other, one)
+        if one.type == other.type:
+            return one, other
+        shape = self.shape_of(one) or self.shape_of(other)
+        return self.broadcast(one, shape), self.broadcast(other, shape)
 
     def binary(self, name: str, left: Operand, right: Operand) -> Value:
         """An element-wise op whose result has the type of `left`; `name` without the dialect."""
@@ -47,6 +52,10 @@ class Builder(Shaper):
         for value in others:
             total = self.binary(name, total, value)
         return total
+
+    def merged(self, kind: str, one: Value, other: Value) -> Value:
+        """Two values combined element by element as a reduction combines them."""
+        return self.binary(Reduction.named(kind).op.partition(".")[2], one, other)
 
     def times(self, value: Value, factor: int) -> Value:
         """`value * factor`."""
@@ -73,9 +82,16 @@ class Builder(Shaper):
         """An i1 tensor: true where `low <= index < high`; `index` is signed."""
         return self.binary("and", self.compare("GE", index, low), self.compare("LT", index, high))
 
-    def select(self, predicate: Value, yes: Operand, no: Operand) -> Value:
-        """`yes` where the predicate, a scalar or of the same shape, is true; `no` elsewhere."""
+    def select(
+        self, predicate: Value, yes: Operand, no: Operand, dims: Sequence[int] | None = None
+    ) -> Value:
+        """`yes` where the predicate is true, `no` elsewhere.
+
+        It is a scalar, or of the same shape; or it has some dimensions of it, `dims`.
+        """
         yes, no = self._both(yes, no)
+        if dims is not None:
+            predicate = self.broadcast(predicate, self.shape_of(yes), dims)
         return self.value("stablehlo.select", [predicate, yes, no], yes.type)
 
     def kept_before(
@@ -85,8 +101,7 @@ class Builder(Shaper):
 
         `index` has that of each element along the dimension, a 1-D tensor.
         """
-        inside = self.broadcast(self.compare("LT", index, end), self.shape_of(value), [dim])
-        return self.select(inside, value, beyond)
+        return self.select(self.compare("LT", index, end), value, beyond, [dim])
 
     def convert(self, value: Value, element: str) -> Value:
         """`value` with elements of another type."""

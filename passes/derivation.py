@@ -16,17 +16,17 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.rule import DimMap, OpRule
 from dtensor.passes.propagation.places import (
-    MAX_RANK,
     WHOLE,
+    Places,
     partial_place,
     place_kind,
     place_of,
+    split_of,
     split_place,
 )
-from dtensor.passes.relayout.atoms import axis_cuts
+from dtensor.passes.relayout.sub_axes import axis_cuts
 
 Layouts = tuple[Layout, ...]
-Places = tuple[int, ...]
 
 REMEDY = "let dtensor-propagate choose the layouts, or move the value by a dtensor.relayout"
 
@@ -43,8 +43,9 @@ def fit(dims: Sequence[DimMap | None], factor: int, major: int, n: int) -> int |
         if m is None or m.factor != factor:
             continue
         carried = True
-        if major % m.before == 0 and m.size % (major // m.before * n) == 0:
-            return split_place(d, m.outer * (major // m.before))
+        behind = m.to_dim(major)
+        if behind is not None and m.size % (major // m.before * n) == 0:
+            return split_place(d, behind)
     return None if carried else WHOLE
 
 
@@ -115,8 +116,8 @@ class Checker:
 
 
 def _problem(rule: OpRule | None, operands: Layouts, results: Layouts) -> str | None:
-    atoms = atoms_of((*operands, *results))
-    if not atoms:
+    sub_axes = sub_axes_of((*operands, *results))
+    if not sub_axes:
         return None
     if rule is None:
         return f"has no rule, but is laid out {_sides(operands, results)}: all must be whole"
@@ -127,13 +128,13 @@ def _problem(rule: OpRule | None, operands: Layouts, results: Layouts) -> str | 
         if len(layout.partial) > 1 and len({kind for _, kind in layout.partial}) > 1:
             return f"has a value that is partial in several ways, {layout.short()}"
     digits: list[tuple[int, int, int]] = []
-    for atom in atoms:
-        ins, outs = (tuple([place_of(x, atom) for x in side]) for side in (operands, results))
+    for sub_axis in sub_axes:
+        ins, outs = (tuple([place_of(x, sub_axis) for x in side]) for side in (operands, results))
         digit = _digit(rule, ins, outs)
-        if (ins, outs) not in _derived(rule, digit, atom.size):
-            return _unlike(rule, atom, ins, outs, digit)
+        if (ins, outs) not in _derived(rule, digit, sub_axis.size):
+            return _unlike(rule, sub_axis, ins, outs, digit)
         if digit is not None:
-            digits.append((*digit, atom.size))
+            digits.append((*digit, sub_axis.size))
     return _overlap(digits) if len(digits) > 1 else None
 
 
@@ -144,7 +145,7 @@ def _overlap(digits: list[tuple[int, int, int]]) -> str | None:
     return None
 
 
-def atoms_of(layouts: Layouts) -> list[AxisRef]:
+def sub_axes_of(layouts: Layouts) -> list[AxisRef]:
     """The parts of axes that these layouts tell apart."""
     return [
         AxisRef(name, low, high // low)
@@ -158,11 +159,10 @@ def _digit(rule: OpRule, ins: Places, outs: Places) -> tuple[int, int] | None:
     """The `(factor, blocks ahead)` that the axis splits, as the first tensor that is split says."""
     for dims, place in zip((*rule.operands, *rule.results), (*ins, *outs), strict=True):
         if place > WHOLE:
-            major, dim = divmod(place, MAX_RANK)
+            dim, behind = split_of(place)
             carried = dims[dim]
-            if carried is None or major % carried.outer:
-                return None
-            return carried.factor, major // carried.outer * carried.before
+            major = None if carried is None else carried.to_factor(behind)
+            return None if carried is None or major is None else (carried.factor, major)
     return None
 
 
@@ -184,10 +184,10 @@ def _derived(
 
 
 def _unlike(
-    rule: OpRule, atom: AxisRef, ins: Places, outs: Places, digit: tuple[int, int] | None
+    rule: OpRule, sub_axis: AxisRef, ins: Places, outs: Places, digit: tuple[int, int] | None
 ) -> str:
-    found = f"has {_words(ins, outs)} over axis {atom.name!r} of {atom.size} devices"
-    derived = list(_derived(rule, digit, atom.size))
+    found = f"has {_words(ins, outs)} over axis {sub_axis.name!r} of {sub_axis.size} devices"
+    derived = list(_derived(rule, digit, sub_axis.size))
     alike: list[tuple[str, Callable[[tuple[Places, Places]], bool], int]] = [
         ("from such operands", lambda ways: ways[0] == ins, 1),
         ("for such results", lambda ways: ways[1] == outs, 0),
@@ -216,7 +216,7 @@ def _words(ins: Places, outs: Places) -> str:
 def _word(place: int) -> str:
     if place <= WHOLE:
         return "whole" if place == WHOLE else f"partial ({place_kind(place)})"
-    major, dim = divmod(place, MAX_RANK)
+    dim, major = split_of(place)
     return f"split at dimension {dim}" + (f" behind {major} blocks" if major > 1 else "")
 
 

@@ -23,7 +23,7 @@ from dtensor.passes.program import (
     BRANCHES,
     CUSTOM_CALL,
     WHILE,
-    Site,
+    Use,
     captured,
     free_axes,
     predicate,
@@ -76,7 +76,7 @@ class Node:
     rule: OpRule | None
     weight: float  # how often it runs per execution of the program
     slot: int = 0  # argument, result, or carried-value number
-    sites: Sequence[Site] = ()  # where the operands are read, if not at `operation` itself
+    sites: Sequence[Use] = ()  # where the operands are read, if not at `operation` itself
     free: tuple[str, ...] | None = None  # the mesh axes that may be used here; None is all of them
 
     @property
@@ -95,7 +95,7 @@ class Node:
         outside = self.results if self.kind == MANUAL_GIVE else self.operands
         return (outside or self.results)[0]
 
-    def site(self, k: int) -> Site:
+    def site(self, k: int) -> Use:
         """Where operand `k` is read: an operation, and which of its operands."""
         if self.sites:
             return self.sites[k]
@@ -235,7 +235,7 @@ class _Reader(OpReader):
         weight: float,
         rule: OpRule | None = None,
         slot: int = 0,
-        sites: Sequence[Site] = (),
+        sites: Sequence[Use] = (),
     ) -> Node:
         graph = self.graph
         node = Node(

@@ -41,7 +41,7 @@ class CxxStep:
     text: str
 
 
-Step = OwnStep | CxxStep
+PipelineStep = OwnStep | CxxStep
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Instruments:
 class Pipeline:
     """Passes in the order they run."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PipelineStep, ...]
 
     @classmethod
     def parse(cls, text: str) -> Pipeline:
@@ -144,7 +144,7 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _run_step(step: Step, module: ir.Module, state: PassState) -> None:
+def _run_step(step: PipelineStep, module: ir.Module, state: PassState) -> None:
     if isinstance(step, OwnStep):
         step.transformation.run(module, state)
         return
@@ -179,14 +179,14 @@ def _read_meshes_into(state: PassState, module: ir.Module) -> None:
 
 
 @lru_cache(maxsize=32)  # small programs are planned in little more than this takes
-def _parsed(text: str) -> tuple[Step, ...]:
+def _parsed(text: str) -> tuple[PipelineStep, ...]:
     entries = parse_pipeline(text)
     if len(entries) == 1 and entries[0].name in (cxx.MODULE, cxx.ANY):
         entries = entries[0].inner or ()
     return tuple(_steps(text, entries))
 
 
-def _steps(text: str, entries: Sequence[Entry], anchor: str = cxx.MODULE) -> Iterator[Step]:
+def _steps(text: str, entries: Sequence[Entry], anchor: str = cxx.MODULE) -> Iterator[PipelineStep]:
     for entry in entries:
         if entry.inner is not None:
             if anchor != cxx.MODULE or entry.name not in (cxx.FUNC, cxx.ANY):
@@ -203,7 +203,7 @@ def _steps(text: str, entries: Sequence[Entry], anchor: str = cxx.MODULE) -> Ite
             yield _cxx(text, entry, anchor)
 
 
-def _named(text: str, entry: Entry, anchor: str) -> Iterator[Step]:
+def _named(text: str, entry: Entry, anchor: str) -> Iterator[PipelineStep]:
     if anchor != cxx.MODULE or entry.options:
         what = "takes no options" if entry.options else f"runs on the module, not in {anchor}"
         raise PipelineError(text, entry.position, f"pipeline '{entry.name}' {what}")

@@ -24,7 +24,7 @@ CALLS: Final = frozenset(("func.call", "call"))
 COMPOSITE: Final = "stablehlo.composite"
 CUSTOM_CALL: Final = "stablehlo.custom_call"
 
-Site = tuple[ir.Operation, int]  # an operand: the operation that reads, and which of its operands
+Use = tuple[ir.Operation, int]  # an operand: the operation that reads, and which of its operands
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -145,7 +145,7 @@ class Tie:
         values: what comes out. A loop: the argument of its condition, that of its body, its result.
     """
 
-    sites: tuple[Site, ...]
+    sites: tuple[Use, ...]
     values: tuple[Value, ...]
 
 
@@ -165,7 +165,7 @@ def ties(op: ir.Operation) -> list[Tie]:
     return []
 
 
-def predicate(op: ir.Operation) -> Site:
+def predicate(op: ir.Operation) -> Use:
     """The operand that steers a while, case or if: every device must see the same."""
     return (terminator(op.regions[0].blocks[0]), 0) if op.name == WHILE else (op, 0)
 

@@ -47,6 +47,11 @@ class Shaper(Creator):
             "stablehlo.transpose", [value], type_, {"permutation": integers_attr(order)}
         )
 
+    def moved(self, value: Value, dim: int, to: int) -> Value:
+        """`value`, one dimension of which becomes dimension `to`; the others keep their order."""
+        order = [d for d in range(len(self.shape_of(value))) if d != dim]
+        return self.transpose(value, [*order[:to], dim, *order[to:]])
+
     def slice(
         self,
         value: Value,

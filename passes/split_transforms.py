@@ -16,7 +16,7 @@ from dtensor.passes.base import Pass, PassState
 from dtensor.passes.builder import Builder
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.four_steps import LENGTH, TRANSFORM, kind_of, transform_attributes
+from dtensor.passes.ops.four_steps import LENGTH, TRANSFORM, transform_attributes, transform_kind
 from dtensor.passes.ops.transform_rows import Kind, half
 
 _FEW = 4  # of so many elements one of padding is little
@@ -56,7 +56,7 @@ class _SplitTransform(Builder):
         super().__init__(op, self.made)
         self.op = op
         self.devices = devices
-        self.kind = kind_of(op)
+        self.kind = transform_kind(op)
 
     def transformed(self, lengths: Sequence[int]) -> Value:
         """The last dimension first; of inverse transforms last, so that one undoes the other."""

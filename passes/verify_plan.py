@@ -22,7 +22,7 @@ from dtensor.dialect.names import (
     ARG_ATTRS,
     LAYOUT,
     LAYOUT_ATTR,
-    LOCAL,
+    LOCAL_ATTR,
     MANUAL,
     OPERANDS,
     RELAYOUT,
@@ -31,7 +31,7 @@ from dtensor.dialect.names import (
 )
 from dtensor.dialect.verify import verify_all
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.derivation import REMEDY, Checker, Layouts, atoms_of
+from dtensor.passes.derivation import REMEDY, Checker, Layouts, sub_axes_of
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, main_function
 from dtensor.passes.graph import (
     BORDERS,
@@ -56,7 +56,7 @@ from dtensor.passes.program import (
     ties,
     walk,
 )
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, place_of
+from dtensor.passes.propagation.places import WHOLE, place_of, split_of
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import asked_layout
 
@@ -83,7 +83,7 @@ class VerifyPlanPass(Pass):
     name: ClassVar[str] = "dtensor-verify-plan"
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        if LOCAL in module.operation.attributes:
+        if LOCAL_ATTR in module.operation.attributes:
             error(module.operation, "the module is expanded already; verify the plan before")
         function = main_function(module)
         meshes = state.meshes_of(module)
@@ -252,10 +252,10 @@ def _keeps(asked: Layout, layout: Layout, may_add: Callable[[str], bool]) -> boo
     closed = layout.closed()
     if closed == asked.closed():
         return True
-    for atom in atoms_of((asked, closed)):
-        want, have = place_of(asked, atom), place_of(closed, atom)
-        is_open = want == WHOLE < have and asked.dims[have % MAX_RANK].takes(atom)
-        if want != have and not (is_open and may_add(atom.name)):
+    for sub_axis in sub_axes_of((asked, closed)):
+        want, have = place_of(asked, sub_axis), place_of(closed, sub_axis)
+        is_open = want == WHOLE < have and asked.dims[split_of(have)[0]].takes(sub_axis)
+        if want != have and not (is_open and may_add(sub_axis.name)):
             return False
     return True
 

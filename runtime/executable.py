@@ -7,7 +7,6 @@ caches and ahead-of-time stages serve it.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -21,11 +20,10 @@ from dtensor.runtime import splicing
 from dtensor.runtime.clients.agreement import agree_on_program
 from dtensor.runtime.context import sharding_on, without_mesh
 from dtensor.runtime.donation import Run, guarded, guarded_tensors
+from dtensor.runtime.in_flight import throttled
 from dtensor.runtime.padding import empty_array
-from dtensor.runtime.placement import named_sharding, platform_of, refined_mesh
+from dtensor.runtime.placement import named_sharding, refined_mesh
 from dtensor.runtime.splicing import ArraySpec, Program, local_program
-
-_MAX_STEPS_IN_FLIGHT = 8
 
 
 def prepare_lapack() -> None:
@@ -85,6 +83,8 @@ class Executable:
 
     @cached_property
     def _start_compiled(self) -> Run:
+        if any(jax.dtypes.itemsize_bits(np.dtype(arg.dtype)) < 8 for arg in self.program.args):
+            return self._start  # jax finds arrays of int4 laid out in another way than compiled for
         compiled = self.compiled
 
         def run(*args: Any) -> Sequence[jax.Array]:
@@ -99,7 +99,9 @@ class Executable:
     def _of_all(self, run: Run) -> Run:
         if splicing.is_ordered(self.program.bytecode):
             run = _waiting(run)
-        return _with_empty(self.program, _throttled(self.program, run))
+        if self.program.results and splicing.has_collectives(self.program.bytecode):
+            run = throttled(self.program.mesh, run)
+        return _with_empty(self.program, run)
 
     @cached_property
     def lowered(self) -> jax.stages.Lowered:
@@ -162,34 +164,14 @@ def jit_program(
         in_shardings=tuple(named_sharding(arg.layout) for arg in args),
         out_shardings=tuple(out_shardings),
         donate_argnums=[k for k, n in enumerate(filled(program.args)) if n in program.donated],
-        keep_unused=True,
+        # The program reads all of them; jax 0.11 keeps for good what it is told so of.
+        keep_unused=not results,
         compiler_options=dict(program.compiler_options) or None,
     )
 
 
 def _with_elements(arrays: Sequence[ArraySpec]) -> list[ArraySpec]:
     return [arrays[number] for number in filled(arrays)]
-
-
-_steps_started = itertools.count(1)  # of all programs: they share the threads
-
-
-def _throttled(program: Program, run: Run) -> Run:
-    # Before jax 0.12, more than about eight unfinished steps with collectives deadlock on CPU:
-    # their devices' threads wait for one another.
-    if jax.__version_info__ >= (0, 12) or program.mesh.size == 1 or not program.results:
-        return run
-    if platform_of(program.mesh) != "cpu" or not splicing.has_collectives(program.bytecode):
-        return run
-
-    def throttled(*arrays: Any) -> Sequence[jax.Array]:
-        results = run(*arrays)
-        is_traced = bool(results) and isinstance(results[-1], jax.core.Tracer)  # nothing runs
-        if results and not is_traced and not next(_steps_started) % _MAX_STEPS_IN_FLIGHT:
-            results[-1].block_until_ready()
-        return results
-
-    return throttled
 
 
 # A run of a program that calls Python in order returns when all of it has been called: within a

@@ -24,7 +24,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.modules import read_module
 from dtensor.dialect.names import MAIN, SYM_NAME
-from dtensor.runtime.tracing import Primitive
+from dtensor.runtime.tracing import Primitive, weakref_cache_key_types
 
 _COLLECTIVES = (
     "all_gather",
@@ -108,6 +108,9 @@ class _Key:
 
     def __repr__(self) -> str:
         return f"program {self.program.fingerprint[:12]}"
+
+
+weakref_cache_key_types.add(_Key)  # else jax keeps 2,048 programs that nobody else has any more
 
 
 def local_program(program: Program, name: str) -> Callable[..., tuple[Any, ...]]:

@@ -10,6 +10,7 @@ from jax._src.config import trace_context as settings
 from jax._src.core import Primitive, eval_trace, trace_ctx
 from jax._src.core import get_opaque_trace_state as trace_state
 from jax._src.core import unsafe_am_i_under_a_jit as _under_jit
+from jax._src.util import weakref_cache_key_types as weakref_cache_key_types
 
 
 def is_eager() -> bool:

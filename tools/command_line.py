@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from typing import NoReturn
 
 from dtensor.dialect.diagnostics import did_you_mean
@@ -45,6 +47,13 @@ class CommandLine(argparse.ArgumentParser):
         if not found or not flag.startswith("-"):
             return ""
         return did_you_mean(flag, list(self._option_string_actions), listed=False)
+
+
+def open_streams() -> None:
+    """Give a process that was started with a closed stream one that has nothing and takes all."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
 
 
 def parse_mesh(text: str) -> Mesh:

@@ -21,6 +21,7 @@ from typing import IO, Any, TextIO
 from dtensor.dialect.errors import DTensorError
 from dtensor.runtime.clients.environment import PEER_LOST
 from dtensor.tools import launch_arguments
+from dtensor.tools.command_line import open_streams
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 _OF_LAUNCHERS = (  # what would say something else to the clients than this one does
@@ -95,6 +96,7 @@ class Printer:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    open_streams()
     options = launch_arguments.parser().parse_args(argv)
     try:
         launch_arguments.find_place(options)

@@ -32,7 +32,7 @@ from dtensor.dialect.mlir import bytecode_of, ir
 from dtensor.dialect.verify import verify_all, verify_module
 from dtensor.passes.base import PassState
 from dtensor.passes.pipeline import ALL, Instruments, Pipeline
-from dtensor.tools.command_line import UsageError
+from dtensor.tools.command_line import UsageError, open_streams
 from dtensor.tools.opt_arguments import Arguments, parse_arguments
 from dtensor.tools.opt_expected import Chunk, expected, mismatches, split
 
@@ -41,6 +41,7 @@ _NAME = "dtensor-opt"
 
 def main() -> None:
     """Entry point of the command; exits the process."""
+    open_streams()
     status = run(sys.argv[1:])
     try:
         sys.stdout.flush()

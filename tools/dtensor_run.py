@@ -22,7 +22,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.pipeline import Pipeline
 from dtensor.tools import add_version
-from dtensor.tools.command_line import CommandLine, UsageError, parse_mesh
+from dtensor.tools.command_line import CommandLine, UsageError, open_streams, parse_mesh
 
 if TYPE_CHECKING:
     from dtensor.compiler.jax_frontend import TracedArray
@@ -47,6 +47,7 @@ Array = np.ndarray[Any, Any]
 
 def main() -> None:
     """Entry point of the command; exits the process."""
+    open_streams()
     sys.exit(run(sys.argv[1:]))
 
 

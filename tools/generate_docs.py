@@ -129,8 +129,7 @@ and which inside `func.func(...)`, `dtensor-opt --list-passes` says; it differs 
 
 
 def _operations() -> Iterator[str]:
-    from dtensor.passes.ops.elementwise import PASSES as PARTS
-    from dtensor.passes.ops.elementwise import SWAPS
+    from dtensor.passes.ops.elementwise import PARTIAL_PASSES, SWAPS
     from dtensor.passes.ops.opdef import no_rule
     from dtensor.passes.ops.table import OPS as LINES
     from dtensor.passes.ops.table import opdef
@@ -193,7 +192,7 @@ other combination needs the complete value:
 
 | reduction | operations |
 | --- | --- |"""
-    for reduction, combinations in PARTS.items():
+    for reduction, combinations in PARTIAL_PASSES.items():
         listed = ", ".join(f"{op} {' or '.join(forms)}" for op, forms in combinations.items())
         yield f"| {reduction} | {listed} |"
     swaps = [

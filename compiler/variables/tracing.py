@@ -12,7 +12,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
-from dtensor.compiler.calls import StaticArgs
+from dtensor.compiler.calls import StaticArgs, check_widths
 from dtensor.compiler.jax_frontend import TracedProgram, trace
 from dtensor.compiler.parameters import name_of
 from dtensor.compiler.targets.target import Target
@@ -71,7 +71,9 @@ def trace_call(call: Call, leaves: Sequence[Any] | None) -> tuple[TracedProgram,
     Raises:
         CompileError: the function uses other variables each time it is traced.
         LayoutError: a variable lies on another mesh than the arguments.
+        TypeError: an argument has elements of 64 bits, which jax has no longer.
     """
+    check_widths(call.types, call.names)
     if leaves is None or not DVariable._exist:
         return _trace(call, call.fn, (), ()), NO_VARIABLES
     given = tuple(i for i, leaf in enumerate(leaves) if is_variable(leaf))

@@ -27,10 +27,13 @@ def print_picture(title: str, picture: Picture) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     rows, columns = picture.rows, picture.columns
     console.print(title, soft_wrap=True)
+    down, right = "\N{DOWNWARDS ARROW}", "\N{RIGHTWARDS ARROW}"
+    if console.options.ascii_only:  # where rich, too, draws with what ASCII has
+        down, right = "v", ">"
     if rows is not None:
-        console.print(f"\N{DOWNWARDS ARROW} {rows.text}", soft_wrap=True)
+        console.print(f"{down} {rows.text}", soft_wrap=True)
     if columns is not None:
-        console.print(f"\N{RIGHTWARDS ARROW} {columns.text}", soft_wrap=True)
+        console.print(f"{right} {columns.text}", soft_wrap=True)
     table = Table(box=box.SQUARE, show_lines=True, padding=0, show_header=columns is not None)
     if rows is not None:
         table.add_column(justify="right")

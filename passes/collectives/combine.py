@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from dtensor.dialect import names
 from dtensor.dialect.mlir import Value, ir, maker_of, ops_of
 from dtensor.dialect.ops import OPS
-from dtensor.passes.collectives.reader import Collective, Collectives
+from dtensor.passes.collectives.reader import CollectiveOp, CollectiveOps
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, element_of, size_bytes
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Scope
 
 _DEEPEST = 5  # operations one behind the other that cut out what is sent
 
-_Group = list[Collective]
+_Group = list[CollectiveOp]
 _Key = tuple[object, ...]
 
 
-def merge_duplicates(work: Collectives) -> None:
+def merge_duplicates(work: CollectiveOps) -> None:
     """Replace each operation by an equal one before it, in its block or an enclosing one.
 
     Runs before anything is created: operations are then numbered in program order.
     """
-    seen: dict[_Key, Collective] = {}
+    seen: dict[_Key, CollectiveOp] = {}
     for item in list(work.items):
         what = _key(item.op)
         keys = [(scope, *what) for scope in item.scope.outwards()]
@@ -54,14 +54,14 @@ def _value_key(value: Value, depth: int) -> object:
     return (ir.OpResult(value).result_number, _key(op, depth + 1))
 
 
-def combine_all_reduces(work: Collectives, limit_bytes: int) -> None:
+def combine_all_reduces(work: CollectiveOps, limit_bytes: int) -> None:
     """Combine all_reduces of one block, axes, reduction and element type into one.
 
     It takes the place of the last; so none of the values may be needed before. A group's operands
     together stay within `limit_bytes`: its first part could be on its way while the last is
     computed, and that is lost.
     """
-    scopes: dict[Scope, list[Collective]] = {}
+    scopes: dict[Scope, list[CollectiveOp]] = {}
     for item in work.items:
         if item.is_alive and item.name == names.ALL_REDUCE:
             scopes.setdefault(item.scope, []).append(item)
@@ -71,7 +71,7 @@ def combine_all_reduces(work: Collectives, limit_bytes: int) -> None:
                 _combine(work, group)
 
 
-def _groups(block: ir.Block, items: list[Collective], limit_bytes: int) -> list[_Group]:
+def _groups(block: ir.Block, items: list[CollectiveOp], limit_bytes: int) -> list[_Group]:
     order = {op: position for position, op in enumerate(ops_of(block))}
     found: list[_Group] = []
     open_groups: dict[object, tuple[_Group, int, int]] = {}  # group, its bytes, its first use
@@ -106,7 +106,7 @@ def _first_use(op: ir.Operation, order: dict[ir.Operation, int]) -> int:
     return first
 
 
-def _combine(work: Collectives, group: Sequence[Collective]) -> None:
+def _combine(work: CollectiveOps, group: Sequence[CollectiveOp]) -> None:
     last = group[-1]
     operands = [value for item in group for value in item.op.operands]
     made = work.create(

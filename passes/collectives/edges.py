@@ -16,7 +16,7 @@ from dtensor.dialect.attributes import mesh_and_axes
 from dtensor.dialect.mlir import Value, ir, maker_of, operation_of, ops_of
 from dtensor.dialect.names import AXES, AXIS_INDEX, SHARD_PERMUTE, SOURCES
 from dtensor.passes.builder import Builder
-from dtensor.passes.collectives.reader import Collective, Collectives
+from dtensor.passes.collectives.reader import CollectiveOp, CollectiveOps
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.ops.attributes import integer, integers, shape_of, slice_numbers
 from dtensor.passes.ops.table import opdef
@@ -59,7 +59,7 @@ class _Piece:
 class _Reader:
     """Reads what messages over some axes consist of."""
 
-    def __init__(self, work: Collectives, item: Collective) -> None:
+    def __init__(self, work: CollectiveOps, item: CollectiveOp) -> None:
         self.meshes, self.axes = work.meshes, item.axes
         self._sends_all = -1 not in integers(item.op.attributes[SOURCES])
         self._known: dict[Value, bool] = {}
@@ -111,9 +111,9 @@ class _Reader:
         return all(self.is_known(operand, depth + 1) for operand in op.operands)
 
 
-def share_edges(work: Collectives) -> None:
+def share_edges(work: CollectiveOps) -> None:
     """Send in one message what is sent several times of one value to the same devices."""
-    groups: dict[object, list[Collective]] = {}
+    groups: dict[object, list[CollectiveOp]] = {}
     for item in work.items:
         if item.is_alive and item.name == SHARD_PERMUTE:
             element = ir.RankedTensorType(item.op.results[0].type).element_type
@@ -124,11 +124,11 @@ def share_edges(work: Collectives) -> None:
             group = _share_first(work, group)
 
 
-def _share_first(work: Collectives, group: Sequence[Collective]) -> list[Collective]:
+def _share_first(work: CollectiveOps, group: Sequence[CollectiveOp]) -> list[CollectiveOp]:
     """Let those join the first of a group that send some of the same; the others."""
     order = {op: k for k, op in enumerate(ops_of(group[0].scope.block))}
     first, *others = sorted(group, key=lambda item: order[item.op])
-    reader, left, moved = _Reader(work, first), list[Collective](), set[ir.Operation]()
+    reader, left, moved = _Reader(work, first), list[CollectiveOp](), set[ir.Operation]()
     joined = [(first, _read(reader, first))]
     boxes = [(piece.value, piece.box) for piece in joined[0][1].sent()]
     for item in others:
@@ -154,7 +154,7 @@ def _share_first(work: Collectives, group: Sequence[Collective]) -> list[Collect
     return left
 
 
-def _read(reader: _Reader, item: Collective) -> _Piece:
+def _read(reader: _Reader, item: CollectiveOp) -> _Piece:
     value = item.op.operands[0]
     return reader.read(value, tuple([(0, n) for n in shape_of(value)]))
 
@@ -214,7 +214,7 @@ def _beside(found: Sequence[_Sent], value: Value, box: Box) -> int | None:
     return None
 
 
-def _received(work: Collectives, first: Collective, boxes: Sequence[_Sent]) -> list[_Received]:
+def _received(work: CollectiveOps, first: CollectiveOp, boxes: Sequence[_Sent]) -> list[_Received]:
     """Boxes that are sent in one message, in front of the first of those it stands for."""
     if not boxes:
         return []
@@ -258,4 +258,5 @@ def _rebuilt(make: Builder, piece: _Piece, received: Sequence[_Received]) -> Val
     if piece.dim >= 0:
         return make.joined(parts, piece.dim)
     is_one = not make.shape_of(piece.value)
-    return make.select(piece.value if is_one else _cut(make, piece.value, piece.box), *parts)
+    chosen = piece.value if is_one else _cut(make, piece.value, piece.box)
+    return make.select(chosen, parts[0], parts[1])

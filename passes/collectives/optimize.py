@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from dtensor.dialect import names
-from dtensor.dialect.axes import AxisRef, devices_along
+from dtensor.dialect.axes import devices_along
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.collectives.combine import combine_all_reduces, merge_duplicates
 from dtensor.passes.collectives.edges import share_edges
-from dtensor.passes.collectives.reader import Collective, Collectives
+from dtensor.passes.collectives.reader import CollectiveOp, CollectiveOps
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,8 @@ class OptimizeCollectivesPass(Pass):
 
     Equal operations merge; operations whose results are not used go; a slice of what was gathered
     cancels, or comes first, or makes the gather an all_to_all; a slice of what was reduced becomes
-    a reduce_scatter; an all_reduce of an all_reduce becomes one; what several messages send of one
-    value to the same devices is sent once; and neighbouring all_reduces are combined into one of
-    several operands.
+    a reduce_scatter; what several messages send of one value to the same devices is sent once; and
+    neighbouring all_reduces are combined into one of several operands.
     """
 
     name: ClassVar[str] = "dtensor-optimize-collectives"
@@ -31,7 +30,7 @@ class OptimizeCollectivesPass(Pass):
     combine_bytes: int = 32 << 20  # bytes up to which all_reduces are combined; 0: not at all
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        work = Collectives(module, state.meshes_of(module))
+        work = CollectiveOps(module, state.meshes_of(module))
         if not work.items:
             return
         merge_duplicates(work)
@@ -46,7 +45,7 @@ class OptimizeCollectivesPass(Pass):
         state.forget_ir()
 
 
-def sliced_gather(work: Collectives, item: Collective, gathered: Collective) -> None:
+def sliced_gather(work: CollectiveOps, item: CollectiveOp, gathered: CollectiveOp) -> None:
     """`all_slice(all_gather(x))` of one dimension.
 
     Over the same axes it is `x`; over the first axes of the gather, a gather over the others.
@@ -63,7 +62,7 @@ def sliced_gather(work: Collectives, item: Collective, gathered: Collective) -> 
     work.replace(item, made)
 
 
-def slice_before_gather(work: Collectives, item: Collective, gathered: Collective) -> None:
+def slice_before_gather(work: CollectiveOps, item: CollectiveOp, gathered: CollectiveOp) -> None:
     """`all_slice(all_gather(x))` of different dimensions, where nothing else uses the gather.
 
     Over other axes the slice comes first, and less is gathered. Over the same axes each device
@@ -91,7 +90,7 @@ def slice_before_gather(work: Collectives, item: Collective, gathered: Collectiv
     work.replace(item, made.op.results)
 
 
-def sliced_reduction(work: Collectives, item: Collective, reduced: Collective) -> None:
+def sliced_reduction(work: CollectiveOps, item: CollectiveOp, reduced: CollectiveOp) -> None:
     """`all_slice(all_reduce(x))`, where nothing else uses the sum.
 
     Sliced over axes it was reduced over, it becomes a reduce_scatter over these, and an all_reduce
@@ -113,59 +112,31 @@ def sliced_reduction(work: Collectives, item: Collective, reduced: Collective) -
     axes = (item.mesh, item.axes)
     made = work.create(first, operands, [type_], axes, item, because, {names.DIM: item.dim}, kind)
     if rest:
-        made = _reduce(work, item, reduced, made.op.results, rest)
+        values, over = made.op.results, (reduced.mesh, rest)
+        kind = reduced.reduction
+        made = work.create(names.ALL_REDUCE, values, [type_], over, item, reduced, reduction=kind)
     work.replace(item, made.op.results)
 
 
-def joined_reduction(work: Collectives, item: Collective, inner: Collective) -> None:
-    """`all_reduce(all_reduce(x, "x"), "y")`, where nothing else uses the inner one.
-
-    Jointly over n devices 2 (n - 1) / n of the value crosses the wire, less than one by one.
-    """
-    if len(item.op.operands) != 1 or len(inner.op.operands) != 1:
-        return
-    if inner.reduction != item.reduction or not _is_alone(work, item, inner):
-        return
-    if _overlap(inner, item):
-        return
-    order = {name: position for position, name in enumerate(item.mesh.axis_names)}
-    axes = sorted([*inner.axes, *item.axes], key=lambda axis: (order[axis.name], axis.pre))
-    work.replace(item, _reduce(work, item, inner, inner.op.operands, axes).op.results)
-
-
-def _is_alone(work: Collectives, item: Collective, before: Collective) -> bool:
+def _is_alone(work: CollectiveOps, item: CollectiveOp, before: CollectiveOp) -> bool:
     """Whether nothing else uses the one before, which stands in the same block."""
     return before.scope is item.scope and work.has_one_use(before)
 
 
-def _overlap(one: Collective, other: Collective) -> bool:
+def _overlap(one: CollectiveOp, other: CollectiveOp) -> bool:
     return any(a.overlaps(b) for a in one.axes for b in other.axes)
 
 
-def _reduce(
-    work: Collectives,
-    item: Collective,
-    reduced: Collective,
-    values: Sequence[Value],
-    axes: Sequence[AxisRef],
-) -> Collective:
-    """An all_reduce in front of `item`, for the one that was there."""
-    types, over = [item.op.results[0].type], (reduced.mesh, axes)
-    kind = reduced.reduction
-    return work.create(names.ALL_REDUCE, values, types, over, item, reduced, reduction=kind)
-
-
-Rewrite = Callable[[Collectives, Collective, Collective], None]
+Rewrite = Callable[[CollectiveOps, CollectiveOp, CollectiveOp], None]
 # By the name of a collective, and that of the one that makes its first operand.
 REWRITES: Final[tuple[tuple[str, str, Rewrite], ...]] = (
     (names.ALL_SLICE, names.ALL_GATHER, sliced_gather),
     (names.ALL_SLICE, names.ALL_GATHER, slice_before_gather),
     (names.ALL_SLICE, names.ALL_REDUCE, sliced_reduction),
-    (names.ALL_REDUCE, names.ALL_REDUCE, joined_reduction),
 )
 
 
-def rewrite(work: Collectives, item: Collective) -> None:
+def rewrite(work: CollectiveOps, item: CollectiveOp) -> None:
     """Apply what there is for a collective and the one before it."""
     for name, name_before, apply in REWRITES:
         if item.is_alive and item.name == name:

@@ -14,7 +14,7 @@ from dtensor.passes.ops.attributes import integer
 from dtensor.passes.program import Scope, walk
 
 
-class Collective:
+class CollectiveOp:
     """One dtensor operation.
 
     Attributes:
@@ -44,7 +44,7 @@ class Collective:
         self.is_alive = True
 
 
-class Collectives:
+class CollectiveOps:
     """The dtensor operations of one module, and the changes made to them.
 
     Attributes:
@@ -53,37 +53,37 @@ class Collectives:
 
     def __init__(self, module: ir.Module, meshes: dict[str, Mesh]) -> None:
         self.meshes = meshes
-        self.items: list[Collective] = []
-        self.maker: dict[Value, Collective] = {}
-        self.worklist: list[Collective] = []
+        self.items: list[CollectiveOp] = []
+        self.maker: dict[Value, CollectiveOp] = {}
+        self.worklist: list[CollectiveOp] = []
         for function in functions(module):
             for op, name, scope in walk(function, combiners=True):
                 if name.startswith("dtensor."):
                     self.add(op, scope)
 
-    def add(self, op: ir.Operation, scope: Scope) -> Collective:
+    def add(self, op: ir.Operation, scope: Scope) -> CollectiveOp:
         """Take note of an operation and put it on the worklist."""
-        item = Collective(op, scope, self.meshes)
+        item = CollectiveOp(op, scope, self.meshes)
         self.items.append(item)
         for result in op.results:
             self.maker[result] = item
         self.worklist.append(item)
         return item
 
-    def producer(self, value: Value) -> Collective | None:
+    def producer(self, value: Value) -> CollectiveOp | None:
         """The dtensor operation that made a value."""
         return self.maker.get(value)
 
-    def users(self, item: Collective) -> list[Collective]:
+    def users(self, item: CollectiveOp) -> list[CollectiveOp]:
         """The dtensor operations that use a result of `item`."""
         found = [user for result in item.op.results for user in users(result) if user.results]
         return [self.maker[op.results[0]] for op in found if op.results[0] in self.maker]
 
-    def has_one_use(self, item: Collective) -> bool:
+    def has_one_use(self, item: CollectiveOp) -> bool:
         """Whether the results of `item` are used exactly once altogether."""
         return sum(1 for result in item.op.results for _ in result.uses) == 1
 
-    def is_unused(self, item: Collective) -> bool:
+    def is_unused(self, item: CollectiveOp) -> bool:
         """Whether nothing uses a result of `item`."""
         return not any(map(is_read, item.op.results))
 
@@ -93,11 +93,11 @@ class Collectives:
         operands: Sequence[Value],
         types: Sequence[ir.Type],
         axes: tuple[Mesh, Sequence[AxisRef]],
-        before: Collective,
-        because: Collective,
+        before: CollectiveOp,
+        because: CollectiveOp,
         dims: dict[str, int] | None = None,
         reduction: str = "",
-    ) -> Collective:
+    ) -> CollectiveOp:
         """A new operation in front of `before`, in the place of `because`, at whose location it is.
 
         `axes` are the mesh and the axes that it works over, `dims` the dimensions, by attribute
@@ -118,14 +118,14 @@ class Collectives:
         )
         return self.add(op, before.scope)
 
-    def replace(self, item: Collective, values: Sequence[Value]) -> None:
+    def replace(self, item: CollectiveOp, values: Sequence[Value]) -> None:
         """Use `values` in place of the results of `item`, and erase it."""
         self.worklist += self.users(item)
         for result, value in zip(item.op.results, values, strict=True):
             result.replace_all_uses_with(value)
         self.erase(item)
 
-    def erase(self, item: Collective) -> None:
+    def erase(self, item: CollectiveOp) -> None:
         """Erase an operation that is not used, and those that only it used."""
         made_operands = [self.producer(value) for value in item.op.operands]
         item.is_alive = False

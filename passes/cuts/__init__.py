@@ -12,16 +12,20 @@ What all patterns read:
 - `modes.py`: with which of its own elements a value was padded, as `jnp.pad` does in its modes.
 - `windows.py`: how the windows of a convolution or a reduction walk.
 - `shards.py`: which dimensions layouts split, before anything is planned.
+- `rewriting.py`: the function at hand, and what is erased of it; `names.py`: what cuts are.
 
 The patterns, in the order in which `fuse.py` rewrites them:
 
+- `merges.py`: `x.reshape(-1)` of uneven rows, computed before they are merged (`merged_dims.py`).
 - `banded_products.py`: `jax.image.resize` and other products with few diagonals, by frames.
 - `known_positions.py`: `jnp.take(x, constants)` and updates of constant places: `runs.py` as slices
-  and reversals, `frames.py` as windows that overlap, `known_windows.py` as one slice or pad.
+  and reversals, `frames.py` as windows that overlap, `digits.py` as exchanged blocks,
+  `known_windows.py` as one slice or pad.
 - `overlapped_frames.py`: `jax.scipy.signal.istft`, which moves parts of frames by rows.
 - `padded_scans.py`: sums from the start of what was padded, as what is put around them, and
   `sliced_scans.py` for what is cut out of them; both read `scans.py`.
-- `block_rows.py`: cuts of whole blocks, where a dimension is read as rows of such, as cuts of rows.
+- `block_rows.py`: cuts of whole blocks, where a dimension is read as rows of such, as cuts of rows;
+  `turned_rows.py` for rows of one length that are read as rows of another.
 - `window_padding.py`: windows over `jnp.pad(x, 1)`, and pooling.
 - `padding_modes.py`: windows over `jnp.pad(x, 1, mode="wrap")`; `padding_gradients.py` for their
   gradients, and `early_slices.py` for slices of what was padded.
@@ -30,4 +34,5 @@ The patterns, in the order in which `fuse.py` rewrites them:
 - `strides.py`: `x[2::2]` as blocks and a cut.
 - `chains.py`: rolls and stencils as one splice; `slices_in_place.py` for what is computed between
   the cuts, and `uses.py` for `x.at[1:-1].set(y)` and sums of it.
+- `single_cuts.py`: what is left of slices of several dimensions, one dimension at a time.
 """

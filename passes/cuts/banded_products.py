@@ -125,24 +125,20 @@ def _written(
     total = _total(make, _bad(make, value), dim, count, band.length)
     found = _spoilt(op, make, found, total, (_bad(make, frames), blocks), dim)
     # [block, others, output of a block]: outputs come first if the band does, else last.
-    others = list(range(1, rank))
-    order = [0, rank, *others] if side == 0 else [*others, 0, rank]
-    return make.reshape(make.transpose(found, order), shape_of(op.results[0]))
+    found = make.moved(found, rank, 1) if side == 0 else make.moved(found, 0, rank - 1)
+    return make.reshape(found, shape_of(op.results[0]))
 
 
 def _blocks(make: Builder, weights: Value, band: Frames) -> Value:
     """What is not zero of a matrix [inputs, outputs], as [block, element of the frame, output]."""
     count, outputs = band.count, make.shape_of(weights)[1] // band.count
     apart = make.reshape(weights, [count, band.hop, count, outputs])
-    zero = make.zero_of(weights)
     pieces = []
     for ahead, first, end in band.steps(band.start):
-        shape = [count, end - first, count, outputs]
         inputs, block = (make.iota((count, count), d, "i32") for d in range(2))
         is_there = make.compare("EQ", inputs, make.binary("add", block, ahead))
         piece = make.cut(apart, 1, first, end - first)
-        mask = make.broadcast(is_there, shape, [0, 2])
-        piece = make.select(mask, piece, make.broadcast(zero, shape))
+        piece = make.select(is_there, piece, make.zero_of(weights), [0, 2])
         pieces.append(make.reduced(piece, 0, "sum"))
     return make.transpose(make.joined(pieces, 0), [1, 0, 2])
 
@@ -174,7 +170,7 @@ def _spoilt(
     shape = make.shape_of(found)
     total = make.broadcast(total, shape, list(range(1, len(shape) - 1)))
     nan = make.constant(math.nan, make.tensor_type((), make.element_of(found)))
-    return make.select(make.compare("GT", total, counted), make.broadcast(nan, shape), found)
+    return make.select(make.compare("GT", total, counted), nan, found)
 
 
 def _total(make: Builder, bad: Value, dim: int, count: int, width: int) -> Value:

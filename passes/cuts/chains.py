@@ -116,6 +116,8 @@ class Fuser:
         is_near = abs(first - sliced.start) <= 1 and self.shards.splits(at, given)
         if not is_near and not self.shards.fits(size, piece.count, at, given):
             return piece
+        if self.shards.leaves_none(*source.at) and _is_read_in_part(*source.at):
+            return piece
         wanted = Wanted(dim, first, size, op, scope)
         if size < 2 * piece.count:
             first = self.aligner.cheapest_place(source.value, wanted)
@@ -125,6 +127,12 @@ class Fuser:
             return piece
         self.shards.know(long, dim, given)
         return Piece(Source(long, dim), first + piece.start, piece.count, piece.place)
+
+
+def _is_read_in_part(value: Value, dim: int) -> bool:
+    """Whether a slice takes less than half of a dimension: then the value is computed anyway."""
+    slices = [op for use in value.uses if (op := use.owner.operation).name == SLICE]
+    return any(2 * shape_of(op.results[0])[dim] < shape_of(value)[dim] for op in slices)
 
 
 def _pads_elsewhere(pieces: Sequence[Piece]) -> tuple[ir.Operation, ...]:

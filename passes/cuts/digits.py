@@ -21,7 +21,7 @@ _MOST = 6  # digits: each is a dimension
 
 
 @dataclass(frozen=True)
-class Digits:
+class PositionDigits:
     """Positions in a stretch of a dimension, each of them once.
 
     Attributes:
@@ -37,7 +37,7 @@ class Digits:
     steps: tuple[int, ...]
 
     @staticmethod
-    def of(positions: Numbers) -> Digits | None:
+    def of(positions: Numbers) -> PositionDigits | None:
         """Positions as digits; None if these are many, or the positions not all of a stretch."""
         sizes, steps, left = list[int](), list[int](), positions.reshape(-1).astype(np.int64)
         while len(left) > 1:
@@ -49,7 +49,7 @@ class Digits:
             sizes.insert(0, size)
             steps.insert(0, step)
             left = left[::size]
-        found = Digits(positions.shape, int(positions.min()), tuple(sizes), tuple(steps))
+        found = PositionDigits(positions.shape, int(positions.min()), tuple(sizes), tuple(steps))
         return found if found._is_whole else None
 
     @property

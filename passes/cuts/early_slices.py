@@ -15,7 +15,7 @@ from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import integers_attr, place_behind, with_sizes
 from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, REVERSE, SLICE
-from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without
+from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without_dim
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
 
@@ -23,7 +23,7 @@ _SHARE = 4  # of a dimension is few: its owners give it to all
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DimPart:
     """`count` elements from `start` on along a dimension.
 
     Attributes:
@@ -47,10 +47,10 @@ class Parts:
 
     shards: Shards
     made: list[ir.Operation] = field(default_factory=list)
-    _parts: dict[tuple[Value, Part], Value] = field(default_factory=dict)
+    _parts: dict[tuple[Value, DimPart], Value] = field(default_factory=dict)
     _cuts: dict[tuple[Value, int], None] = field(default_factory=dict)  # what is sliced, in order
 
-    def of(self, value: Value, part: Part) -> Value:
+    def of(self, value: Value, part: DimPart) -> Value:
         """The elements of a part."""
         if part.count == shape_of(value)[part.dim]:
             return value
@@ -80,7 +80,7 @@ class Parts:
                     whole = self.behind(value).cut(value, dim, start, end - start)
                     self._take(whole, start, alike)
 
-    def _take(self, whole: Value, start: int, cuts: list[tuple[Part, ir.Operation]]) -> None:
+    def _take(self, whole: Value, start: int, cuts: list[tuple[DimPart, ir.Operation]]) -> None:
         """Let slices be taken of a slice that begins at `start`."""
         for part, op in cuts:
             make = Builder(op, self.made)
@@ -91,7 +91,7 @@ class Parts:
         """Makes operations behind a value, ahead of all that read it."""
         return Trail(*place_behind(value), self.made)
 
-    def _computed(self, make: Trail, value: Value, part: Part) -> Value | None:
+    def _computed(self, make: Trail, value: Value, part: DimPart) -> Value | None:
         op = maker_of(value)
         if op is None or shape_of(value)[part.dim] <= part.least:
             return None
@@ -106,17 +106,17 @@ class Parts:
             return None
         operands = list(op.operands)
         for k, d in read.items():
-            operands[k] = self.of(operands[k], Part(d, part.start, part.count, part.least))
+            operands[k] = self.of(operands[k], DimPart(d, part.start, part.count, part.least))
         return make.like(op, operands, part.dim, part.count)
 
-    def _of_cut(self, make: Trail, op: ir.Operation, part: Part) -> Value | None:
+    def _of_cut(self, make: Trail, op: ir.Operation, part: DimPart) -> Value | None:
         d = part.dim
         if op.name == CONCATENATE and integer(op.attributes["dimension"]) != d:
             values = [self.of(value, part) for value in op.operands]
             return make.joined(values, integer(op.attributes["dimension"]))
         pieces = cut(Operands().of_result(op, d) or (), part.start, part.count)
         kept = [piece for piece in pieces if not piece.fills]
-        values = [self.of(p.source.value, Part(d, p.start, p.count, part.least)) for p in kept]
+        values = [self.of(p.source.value, DimPart(d, p.start, p.count, part.least)) for p in kept]
         if op.name == CONCATENATE:
             return make.joined(values, d)
         if not pieces:
@@ -127,18 +127,18 @@ class Parts:
         ends = [piece.count if piece.fills else 0 for piece in (pieces[0], pieces[-1])]
         if not any(ends) and not kept[0].source.ops:
             return values[0]
-        return without(make, op, values[0], d, *ends)
+        return without_dim(make, op, values[0], d, *ends)
 
-    def _of_reversed(self, make: Trail, op: ir.Operation, part: Part) -> Value:
+    def _of_reversed(self, make: Trail, op: ir.Operation, part: DimPart) -> Value:
         dims, value = integers(op.attributes["dimensions"]), op.operands[0]
         start = part.start
         if part.dim in dims:
             start = shape_of(value)[part.dim] - start - part.count
-        value = self.of(value, Part(part.dim, start, part.count, part.least))
+        value = self.of(value, DimPart(part.dim, start, part.count, part.least))
         return make.value(REVERSE, [value], value.type, {"dimensions": integers_attr(dims)})
 
 
-def _few_of(value: Value, dim: int) -> Iterator[tuple[Part, ir.Operation]]:
+def _few_of(value: Value, dim: int) -> Iterator[tuple[DimPart, ir.Operation]]:
     """The slices of a value that take few of its elements, along this dimension alone."""
     shape = shape_of(value)
     for use in value.uses:
@@ -150,7 +150,7 @@ def _few_of(value: Value, dim: int) -> Iterator[tuple[Part, ir.Operation]]:
         kept[dim] = 0, shape[dim]
         is_along = kept == [(0, size) for size in shape]
         if is_along and 0 < _SHARE * (end - first) <= shape[dim]:
-            yield Part(dim, first, end - first), op
+            yield DimPart(dim, first, end - first), op
 
 
 _MOST = 100  # values looked at behind a slice
@@ -172,11 +172,11 @@ def cut_padded(parts: Parts, slices: Sequence[ir.Operation]) -> None:
 
 
 def cut_slice(parts: Parts, op: ir.Operation, dims: Sequence[tuple[int, int]]) -> None:
-    """Let a slice be computed of slices along some dimensions, each with `Part.least`."""
+    """Let a slice be computed of slices along some dimensions, each with `DimPart.least`."""
     value: Value = op.operands[0]
     starts, limits, strides = slice_numbers(op)
     for d, least in dims:
-        value = parts.of(value, Part(d, starts[d], limits[d] - starts[d], least))
+        value = parts.of(value, DimPart(d, starts[d], limits[d] - starts[d], least))
         starts[d], limits[d] = 0, limits[d] - starts[d]
     if value == op.operands[0]:
         return

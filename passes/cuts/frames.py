@@ -175,11 +175,7 @@ class Frames:
         return make.reduced(value, dim + 1, "sum")
 
     def _turned(self, make: Builder, value: Value, dim: int) -> Value:
-        if not self.is_turned:
-            return value
-        order = list(range(len(make.shape_of(value))))
-        order[dim : dim + 2] = dim + 1, dim
-        return make.transpose(value, order)
+        return make.moved(value, dim, dim + 1) if self.is_turned else value
 
 
 def _frames(positions: Numbers, is_turned: bool, shards: Callable[[], int]) -> Frames | None:

@@ -30,9 +30,9 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.program import Operations
 
 # Each rewrites what it finds of one pattern.
-Step = Callable[[Rewriting], None]
+CutStep = Callable[[Rewriting], None]
 
-STEPS: tuple[Step, ...] = (
+STEPS: tuple[CutStep, ...] = (
     # Rows need not be put together where what is computed of them needs no merged dimensions.
     keep_apart,
     # What hides slices and pads is written as those.

@@ -18,7 +18,7 @@ import numpy as np
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.digits import Digits
+from dtensor.passes.cuts.digits import PositionDigits
 from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.cuts.known_windows import (
     filled_around,
@@ -44,7 +44,7 @@ from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
 
 _FEW = 2  # runs; more of them may be exchanged blocks
-Said = Runs | Frames | Digits  # what known positions are
+Said = Runs | Frames | PositionDigits  # what known positions are
 
 _WIDEST_STEP = 8  # from one element that is written to the next, where most are said to be
 _SPARSEST = 64  # elements of the whole for each that is written
@@ -88,21 +88,23 @@ class _Access:
         positions = starts[..., None] + np.arange(self.width) if self.is_wide else starts
         if positions.ndim > 1:
             frames = Frames.of(positions, shards) if positions.ndim == 2 else None
-            return frames or Digits.of(positions)
+            return frames or PositionDigits.of(positions)
         row = np.atleast_1d(positions)
         runs = Runs.of(row)
-        return runs if runs is not None and len(runs.each) <= _FEW else Digits.of(row) or runs
+        return (
+            runs if runs is not None and len(runs.each) <= _FEW else PositionDigits.of(row) or runs
+        )
 
     def written(self, size: int, kind: str, shards: Callable[[], int]) -> Said | None:
         """The same of a scatter; None where one is dropped, or the order of updates matters."""
         if (self.starts < 0).any() or (self.starts > size - self.width).any():
             return None
         said = self.said(shards)
-        if isinstance(said, Digits) and kind == "set" and math.prod(said.shape) < size:
+        if isinstance(said, PositionDigits) and kind == "set" and math.prod(said.shape) < size:
             said = Runs.of(np.atleast_1d(self.starts)) if len(said.shape) == 1 else None
         if isinstance(said, Frames):
             return None if kind == "set" else said
-        if said is None or isinstance(said, Digits):
+        if said is None or isinstance(said, PositionDigits):
             return said
         is_set_twice = kind == "set" and said.once < self.starts.size * self.width
         return None if is_set_twice or not said.step else said

@@ -16,8 +16,8 @@ from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo, users
 from dtensor.dialect.names import DOT_NUMBERS, RELAYOUT
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import integers_attr
-from dtensor.passes.cuts.groups import (
-    Groups,
+from dtensor.passes.cuts.merged_dims import (
+    MergedDims,
     among,
     merged_from,
     parted_as,
@@ -40,7 +40,7 @@ from dtensor.passes.ops.batched import copied
 from dtensor.passes.ops.rows import IOTA
 from dtensor.passes.ops.table import opdef
 
-Apart: TypeAlias = tuple[Value, Groups]  # what was merged, and how
+Apart: TypeAlias = tuple[Value, MergedDims]  # what was merged, and how
 
 _NOT_ELEMENTWISE = frozenset((BROADCAST, TRANSPOSE, RESHAPE, DOT, REDUCE))
 
@@ -124,7 +124,7 @@ class _Merges:
             if result not in self.apart:
                 self.parted.add(result)
 
-    def _is_padded_within(self, value: Value, groups: Groups) -> bool:
+    def _is_padded_within(self, value: Value, groups: MergedDims) -> bool:
         """Whether layouts split a dimension unevenly that is merged behind another."""
         if value in self.parted:
             return any(len(group) > 1 for group in groups)
@@ -136,13 +136,13 @@ class _Merges:
             dim += len(group)
         return False
 
-    def _say(self, op: ir.Operation, whole: Value, groups: Groups) -> None:
+    def _say(self, op: ir.Operation, whole: Value, groups: MergedDims) -> None:
         """What an operation gives is `whole`, whose dimensions are merged then."""
         self.written[op.results[0]] = op, whole
         if any(len(group) > 1 for group in groups):
             self.apart[op.results[0]] = whole, groups
 
-    def _of(self, value: Value, groups: Groups, make: Builder) -> Value | None:
+    def _of(self, value: Value, groups: MergedDims, make: Builder) -> Value | None:
         """A value before dimensions are merged as `groups` say; None if it is not known so."""
         apart = self.apart.get(value)
         if apart is not None:
@@ -250,7 +250,7 @@ class _Merges:
         new = copied(make, op, [left, right], [tuple(sizes_of(result))], {DOT_NUMBERS: numbers})
         self._say(op, new.results[0], result)
 
-    def _groups(self, value: Value) -> Groups:
+    def _groups(self, value: Value) -> MergedDims:
         found = self.apart.get(value)
         return found[1] if found is not None else tuple([(size,) for size in shape_of(value)])
 
@@ -279,7 +279,7 @@ def _elements(value: Value) -> int:
     return math.prod(shape_of(value))
 
 
-def _counted(make: Builder, groups: Groups, dim: int, element: str) -> Value:
+def _counted(make: Builder, groups: MergedDims, dim: int, element: str) -> Value:
     """What counts along a merged dimension, before it is merged: in integers, rounded once."""
     sizes, start, group = sizes_of(groups), starts_of(groups)[dim], groups[dim]
     counted = index_element(math.prod(group))

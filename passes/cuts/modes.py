@@ -14,7 +14,7 @@ from dtensor.passes.cuts.pieces import Piece
 
 
 @dataclass(frozen=True, slots=True)
-class Padding:
+class ModePadding:
     """Elements of a value that stand around all of it.
 
     Attributes:
@@ -44,7 +44,7 @@ class Padding:
         return -i - is_twice if i < 0 else 2 * (self.size - 1) - i + is_twice
 
 
-def padding_of(pieces: Sequence[Piece], size: int, length: int, most: int) -> Padding | None:
+def padding_of(pieces: Sequence[Piece], size: int, length: int, most: int) -> ModePadding | None:
     """How `size` elements were padded to `length` places; None if no mode does so.
 
     Args:
@@ -60,7 +60,7 @@ def padding_of(pieces: Sequence[Piece], size: int, length: int, most: int) -> Pa
             continue
         others = sorted((p, e) for piece in pieces if piece is not main for e, p in piece.pairs)
         for mode in MODES:
-            found = Padding(mode, low, size, high)
+            found = ModePadding(mode, low, size, high)
             if others == list(found.pairs):
                 return found
     return None

@@ -16,7 +16,7 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import CONCATENATE, PAD, REDUCE_WINDOW, SLICE
 from dtensor.passes.cuts.pieces import repeated_row
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.scans import Scan
+from dtensor.passes.cuts.scans import CumulativeWindow
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.windows import fill_number
 from dtensor.passes.ops.attributes import integer, pad_numbers, shape_of, slice_numbers
@@ -27,7 +27,7 @@ from dtensor.passes.program import RETURNS
 def scan_within(function: Rewriting) -> None:
     """Scan what was padded or joined to little along a split dimension, and then put it there."""
     for op in function.named(REDUCE_WINDOW):
-        scan = Scan.of(op)
+        scan = CumulativeWindow.of(op)
         if scan is not None and not _is_given_back(op):
             within = _Within(scan, Builder(op, function.made), function.shards)
             function.replace(op, within.of(op.operands[0]))
@@ -42,7 +42,7 @@ def _is_given_back(op: ir.Operation) -> bool:
 class _Within:
     """Writes scans of what is inside of pads and joins."""
 
-    scan: Scan
+    scan: CumulativeWindow
     make: Builder
     shards: Shards
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from dtensor.dialect.ends import WRAP, Ends, Folds
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of, users
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.modes import Padding, padding_of
+from dtensor.passes.cuts.modes import ModePadding, padding_of
 from dtensor.passes.cuts.names import (
     ADD,
     BROADCAST,
@@ -137,7 +137,7 @@ def _summed(op: ir.Operation, dim: int) -> Value | None:
 
 
 def _of_windows(
-    windows: Windows, dim: int, padding: Padding, before: ir.Operation, made: list[ir.Operation]
+    windows: Windows, dim: int, padding: ModePadding, before: ir.Operation, made: list[ir.Operation]
 ) -> Value | None:
     """The windows anew, their results folded; None if they do not add up, or have ends already."""
     op, row = windows.op, windows.outs.index(dim)
@@ -168,7 +168,7 @@ def _can_fold(windows: Windows, row: int) -> bool:
     return is_sum and windows.each[row].stride == 1
 
 
-def _goes_round(windows: Windows, row: int, size: int, padding: Padding) -> bool:
+def _goes_round(windows: Windows, row: int, size: int, padding: ModePadding) -> bool:
     """Whether the folded results are those of windows that wrap round what they walk over.
 
     They are if the results repeat at the same distance, and every element of the operand meets

@@ -13,7 +13,7 @@ from dataclasses import replace
 from dtensor.dialect.ends import Ends
 from dtensor.dialect.mlir import ir, maker_of
 from dtensor.dialect.names import ENDS
-from dtensor.passes.cuts.early_slices import Part, Parts, cut_padded
+from dtensor.passes.cuts.early_slices import DimPart, Parts, cut_padded
 from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.modes import padding_of
 from dtensor.passes.cuts.names import ADD, BROADCAST, CONCATENATE, REVERSE, SLICE, WINDOWED
@@ -24,7 +24,7 @@ from dtensor.passes.cuts.windows import Windows
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integers, shape_of
 
 
-class Copies(Reader):
+class CopyReader(Reader):
     """Reads values that have elements of one value only, also through element-wise operations.
 
     Such operations are listed in `Source.ops`, as if the elements were copied after them.
@@ -73,7 +73,7 @@ def _is_even(at: At) -> bool:
 def say_padding(function: Rewriting) -> None:
     """Let windows, and their gradients, say with which elements of its own a value is padded."""
     windowed = [op for op in function.named(*WINDOWED) if len(op.results) == 1]
-    parts, copies, sums = Parts(function.shards, function.made), Copies(), Sums()
+    parts, copies, sums = Parts(function.shards, function.made), CopyReader(), Sums()
     has_ends = [op for op in windowed if _with_ends(parts, copies, op)]
     adds = function.named(ADD) if windowed else []
     has_folds = [op for op in adds if folded(op, sums, parts.made)]
@@ -82,7 +82,7 @@ def say_padding(function: Rewriting) -> None:
     function.has_changed = bool(parts.made or has_ends or has_folds)
 
 
-def _with_ends(parts: Parts, copies: Copies, op: ir.Operation) -> bool:
+def _with_ends(parts: Parts, copies: CopyReader, op: ir.Operation) -> bool:
     """Let windows read a value alone that was padded with its own elements, and say how."""
     windows, value = Windows.of(op), op.operands[0]
     if not windows.walks_over_one or ENDS in op.attributes or windows.scan(shape_of(value)):
@@ -96,7 +96,7 @@ def _with_ends(parts: Parts, copies: Copies, op: ir.Operation) -> bool:
         # Negative padding of the windows cuts off some of what was put around the value.
         low, high = found.low + window.low, found.high + window.high
         if max(window.low, window.high) <= 0 <= min(low, high) and window.base_dilation == 1:
-            value = parts.of(value, Part(dim, found.low, found.size, found.size))
+            value = parts.of(value, DimPart(dim, found.low, found.size, found.size))
             windows.each[row] = replace(window, low=low, high=high, ends=Ends(found.mode))
     if value == op.operands[0]:
         return False

@@ -298,7 +298,7 @@ def repeated_row(op: ir.Operation, dim: int) -> Value | None:
     return value if before == wanted and dims == order else None
 
 
-def without(
+def without_dim(
     make: Builder, op: ir.Operation, value: Value, dim: int, low: int = 0, high: int = 0
 ) -> Value:
     """A slice or a pad, applied to another value, but for one dimension: that is padded so."""

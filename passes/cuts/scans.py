@@ -17,7 +17,7 @@ from dtensor.passes.ops.scans import scans
 
 
 @dataclass(frozen=True)
-class Scan:
+class CumulativeWindow:
     """Windows that hold all elements up to one along a dimension, or all from one on.
 
     Attributes:
@@ -35,7 +35,7 @@ class Scan:
     number: float
 
     @classmethod
-    def of(cls, op: ir.Operation | None) -> Scan | None:
+    def of(cls, op: ir.Operation | None) -> CumulativeWindow | None:
         """What an operation scans; None of another."""
         if op is None or op.name != REDUCE_WINDOW or len(op.operands) != 2:
             return None
@@ -67,7 +67,7 @@ class Scan:
         shape = shape_of(value)
         size = shape[self.dim]
         if size == 1:
-            return make.value(self.kind.op, [make.broadcast(self.start, shape), value], value.type)
+            return make.merged(self.kind, self.start, value)
         sizes, rows = [1] * len(shape), [(0, 0)] * len(shape)
         sizes[self.dim] = size
         rows[self.dim] = (0, size - 1) if self.is_reverse else (size - 1, 0)
@@ -86,4 +86,4 @@ class Scan:
     def combined(self, make: Builder, row: Value, value: Value) -> Value:
         """A row combined with each row of a value."""
         row = make.broadcast(row, make.shape_of(value), range(len(make.shape_of(value))))
-        return make.value(self.kind.op, [row, value], value.type)
+        return make.merged(self.kind, row, value)

@@ -7,6 +7,7 @@ split as many as make each device compute no more than if all computed the whole
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from dtensor.dialect.attributes import layout_of
@@ -16,8 +17,9 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import LAYOUT_ATTR
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, tensor_shape
 from dtensor.passes.graph import Graph, read_graph
+from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.propagation.task import read_pins
-from dtensor.passes.uneven.classes import Place
+from dtensor.passes.uneven.classes import ValueDim
 from dtensor.passes.uneven.components import neighbours, split_alike
 
 _TIMES = 2  # as long, of what nobody is known to split
@@ -35,8 +37,8 @@ class Shards:
         self.graph: Graph | None = None
         self._function, self._meshes = function, meshes
         self._most = max((mesh.size for mesh in meshes.values()), default=1)
-        self._splits: dict[Place, int] | None = None
-        self._nearly: dict[Place, int] | None = None
+        self._splits: dict[ValueDim, int] | None = None
+        self._nearly: dict[ValueDim, int] | None = None
         self._made: dict[tuple[Value, int], tuple[Value, int]] = {}
 
     def is_uneven(self, constraints: Sequence[ir.Operation]) -> bool:
@@ -68,6 +70,11 @@ class Shards:
     def splits(self, *places: tuple[Value, int]) -> bool:
         """Whether a layout is known to split one of these dimensions of values."""
         return self.count(*places) > 1
+
+    def leaves_none(self, value: Value, dim: int) -> bool:
+        """Whether the other dimensions of a value are split over all devices, as far as known."""
+        others = [self.count((value, d)) for d in range(len(shape_of(value))) if d != dim]
+        return math.prod(others) >= self._most
 
     def reach(self, size: int, count: int, *places: tuple[Value, int]) -> int:
         """By how many elements they may move: if they are few of many, by few."""
@@ -114,7 +121,7 @@ class Shards:
         return self._most_of(places, graph, self._nearly)
 
     def _most_of(
-        self, places: Sequence[tuple[Value, int]], graph: Graph, splits: dict[Place, int]
+        self, places: Sequence[tuple[Value, int]], graph: Graph, splits: dict[ValueDim, int]
     ) -> int:
         found = 1
         for place in places:
@@ -123,7 +130,7 @@ class Shards:
             found = max(found, 1 if number is None else splits.get((number, dim), 1))
         return found
 
-    def _known(self) -> tuple[Graph, dict[Place, int]]:
+    def _known(self) -> tuple[Graph, dict[ValueDim, int]]:
         """The shards of each dimension that walks together with one that a layout given splits."""
         if self.graph is None or self._splits is None:
             self.graph, self._splits = read_graph(self._function), {}
@@ -136,7 +143,7 @@ class Shards:
         return self.graph, self._splits
 
     def _spread(
-        self, found: dict[Place, int], left: list[Place], may: Callable[[int, int, int], bool]
+        self, found: dict[ValueDim, int], left: list[ValueDim], may: Callable[[int, int, int], bool]
     ) -> None:
         """Find what is split as these are; `may` says to which sizes, of so many shards."""
         assert self.graph is not None
@@ -163,6 +170,6 @@ class Shards:
         """Few elements are cut off, or put on."""
         return max(size, other) < _TIMES * min(size, other)
 
-    def _size(self, place: Place) -> int:
+    def _size(self, place: ValueDim) -> int:
         assert self.graph is not None
         return self.graph.types[place[0]].shape[place[1]]

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, maker_of, reader_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.early_slices import Part, Parts
+from dtensor.passes.cuts.early_slices import DimPart, Parts
 from dtensor.passes.cuts.names import PAD, SLICE
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.scans import Scan
+from dtensor.passes.cuts.scans import CumulativeWindow
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.padding import PART
 
-Kept = list[tuple[int, int]]  # by dimension, the first element that is kept and the end
+KeptRanges = list[tuple[int, int]]  # by dimension, the first element that is kept and the end
 
 
 def scan_what_is_kept(function: Rewriting) -> None:
     """Scan what is kept where little is cut off along a dimension that is split once it is cut."""
     for op in function.named(SLICE, PAD):
-        kept, scan = kept_of(op), Scan.of(maker_of(op.operands[0]))
+        kept, scan = kept_of(op), CumulativeWindow.of(maker_of(op.operands[0]))
         if kept is None or scan is None or reader_of(scan.op.results[0]) is None:
             continue
         split = _split(op, kept, function)
@@ -36,7 +36,7 @@ def scan_what_is_kept(function: Rewriting) -> None:
             function.replace(op, write.scanned(scan, kept))
 
 
-def _split(op: ir.Operation, kept: Kept, function: Rewriting) -> list[int]:
+def _split(op: ir.Operation, kept: KeptRanges, function: Rewriting) -> list[int]:
     """The dimensions that little is cut off, where what is left is split and the whole is not."""
     value, splits = op.operands[0], function.shards.splits
     rows = enumerate(zip(kept, shape_of(value), strict=True))
@@ -58,7 +58,7 @@ class _Kept:
     parts: Parts
     split: Mapping[int, int]
 
-    def scanned(self, scan: Scan, kept: Kept) -> Value:
+    def scanned(self, scan: CumulativeWindow, kept: KeptRanges) -> Value:
         """What is kept of a scan."""
         make, dim, value = self.make, scan.dim, scan.op.operands[0]
         (first, end), size = kept[dim], shape_of(value)[dim]
@@ -74,10 +74,10 @@ class _Kept:
         shape = [1 if d == dim else n for d, n in enumerate(shape_of(found))]
         return scan.combined(make, make.reshape(total, shape), found)
 
-    def _cut(self, value: Value, kept: Kept) -> Value:
+    def _cut(self, value: Value, kept: KeptRanges) -> Value:
         """What is kept of a value."""
         maker = maker_of(value)
-        within, scan = kept_of(maker), Scan.of(maker)
+        within, scan = kept_of(maker), CumulativeWindow.of(maker)
         if maker is not None and within is not None:
             moved = zip(within, kept, strict=True)
             return self._cut(
@@ -88,12 +88,12 @@ class _Kept:
         for d, least in self.split.items():
             first, end = kept[d]
             if end - first < least:  # few, that were cut off
-                value = self.parts.of(value, Part(d, first, end - first, least))
+                value = self.parts.of(value, DimPart(d, first, end - first, least))
                 kept = _with(kept, d, (0, end - first))
         if kept == [(0, size) for size in shape_of(value)]:
             return value
         return self.make.slice(value, *zip(*kept, strict=True))
 
 
-def _with(kept: Kept, dim: int, rows: tuple[int, int]) -> Kept:
+def _with(kept: KeptRanges, dim: int, rows: tuple[int, int]) -> KeptRanges:
     return [rows if d == dim else both for d, both in enumerate(kept)]

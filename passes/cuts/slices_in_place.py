@@ -16,7 +16,7 @@ from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.cuts.elementwise import computed_of, read_along
-from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source, cut, merged, without
+from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source, cut, merged, without_dim
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer, itemsize, shape_of
 
@@ -79,7 +79,7 @@ class Aligner:
             inner, last = replace(source, ops=source.ops[:-1]), source.ops[-1]
             value = self.value(inner, before, scope)
             make = Trail(ir.InsertionPoint(before), last.location, self.made)
-            op = operation_of(without(make, last, value, source.dim))
+            op = operation_of(without_dim(make, last, value, source.dim))
             found = self._values[key] = self.fuse(op, scope)
         return found
 

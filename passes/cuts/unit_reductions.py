@@ -38,7 +38,7 @@ def _replace(op: ir.Operation, kind: Reduction, function: Rewriting) -> None:
     """Let the readers of a reduction read a value that still has those dimensions."""
     make, (value, start) = Builder(op, function.made), op.operands
     result: Value = op.results[0]
-    value = make.value(kind.op, [make.broadcast(start, shape_of(value)), value], value.type)
+    value = make.merged(kind, start, value)
     for reader in filter(adds_ones, users(result)):
         at = Builder(reader, function.made)
         function.replace(reader, at.reshape(value, shape_of(reader.results[0])))

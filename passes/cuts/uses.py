@@ -16,7 +16,6 @@ from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import IndexNumbers
-from dtensor.passes.ops.reduction import Reduction
 
 UPDATES = frozenset((SCATTER, DYNAMIC_UPDATE_SLICE))
 USES = UPDATES | {REDUCE}
@@ -55,7 +54,7 @@ def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         value = make.select(mask, long, into)
     else:
         value = make.select(mask, long, make.identity(kind, into.type))
-        value = make.value(Reduction.named(kind).op, [into, value], into.type)
+        value = make.merged(kind, into, value)
     op.results[0].replace_all_uses_with(value)
 
 

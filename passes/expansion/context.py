@@ -100,7 +100,7 @@ class ExpansionContext(Builder):
             index = self.constant(0, self.tensor_type((1,), work))
         offset = self._offset(word, size, work)
         if offset is not None:
-            index = self.binary("add", index, self.broadcast(offset, self.shape_of(index)))
+            index = self.binary("add", index, offset)
         return self.convert(index, element)
 
     def localise_index(
@@ -126,7 +126,7 @@ class ExpansionContext(Builder):
             return self._localise_digits(index, word, size)
         offset = self._offset(word, size, self.element_of(index))
         if offset is not None:
-            index = self.binary("subtract", index, self.broadcast(offset, self.shape_of(index)))
+            index = self.binary("subtract", index, offset)
         return index, self.within(index, 0, size // word.split)
 
     def _offset(self, dim: Dim, size: int, element: str) -> Value | None:
@@ -138,13 +138,13 @@ class ExpansionContext(Builder):
         return self.combined("add", parts) if parts else None
 
     def _localise_digits(self, index: Value, dim: Dim, size: int) -> tuple[Value, Value]:
-        shape, element = self.read_type(index.type)
+        element = self.element_of(index)
         mine = self.within(index, 0, size)
         local: list[Value] = []
         for digit in digits_of(dim, size):
             value = self.modulo(self.over(index, digit.global_weight), digit.size)
             if digit.axes:
-                here = self.broadcast(self.convert(self.axis_index(digit.axes), element), shape)
+                here = self.convert(self.axis_index(digit.axes), element)
                 mine = self.binary("and", mine, self.compare("EQ", value, here))
                 continue
             local.append(self.times(value, digit.local_weight))

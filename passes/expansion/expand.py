@@ -16,9 +16,10 @@ from dtensor.dialect.mlir import Value, forget, ir, ops_of, replace_op
 from dtensor.dialect.names import (
     ALGORITHM,
     ARG_ATTRS,
+    FITS,
     LAYOUT,
     LAYOUT_ATTR,
-    LOCAL,
+    LOCAL_ATTR,
     MAIN,
     MANUAL,
     OPERANDS,
@@ -51,7 +52,7 @@ class ExpandPass(Pass):
         laid_out = [function for function in functions(module) if _has_layouts(function)]
         if not laid_out:
             return
-        if LOCAL in module.operation.attributes:
+        if LOCAL_ATTR in module.operation.attributes:
             error(module.operation, "the module is expanded already; its types are per-device")
         meshes = state.meshes_of(module)
         mesh = state.mesh or next(iter(meshes.values()), None)
@@ -61,7 +62,7 @@ class ExpandPass(Pass):
         expansion = _Expansion(mesh, {mesh.symbol: mesh, **meshes}, state)
         for function in laid_out:
             expansion.function(function)
-        module.operation.attributes[LOCAL] = ir.UnitAttr.get()
+        module.operation.attributes[LOCAL_ATTR] = ir.UnitAttr.get()
 
 
 def _has_layouts(function: ir.Operation) -> bool:
@@ -227,7 +228,7 @@ class _Expansion:
                 self.replace(op, values, layouts)
                 return
         self.set_types(results, layouts)
-        forget(op, RESULTS, OPERANDS, ALGORITHM)
+        forget(op, RESULTS, OPERANDS, ALGORITHM, FITS)
 
     def named_algorithm(self, op: ir.Operation, name: str) -> Algorithm | None:
         """The algorithm that the op names, or its only one; None if its layouts must tell."""

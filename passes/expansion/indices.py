@@ -10,7 +10,7 @@ from dtensor.dialect.dim import Dim
 
 
 @dataclass(frozen=True, slots=True)
-class Digit:
+class IndexDigit:
     """One digit of a dimension's index.
 
     Attributes:
@@ -26,7 +26,7 @@ class Digit:
     local_weight: int
 
 
-def digits_of(dim: Dim, size: int) -> tuple[Digit, ...]:
+def digits_of(dim: Dim, size: int) -> tuple[IndexDigit, ...]:
     """The digits of a dimension of `size` elements, major first; neighbouring axes are joined.
 
     The last one is the contiguous rest, unless it has a single value; a dimension of one element
@@ -44,10 +44,10 @@ def digits_of(dim: Dim, size: int) -> tuple[Digit, ...]:
     rest = size // math.prod(count for _, count in word)
     if rest != 1:
         word.append(((), rest))
-    digits: list[Digit] = []
+    digits: list[IndexDigit] = []
     global_weight = local_weight = 1
     for axes, count in reversed(word):
-        digits.append(Digit(axes, count, global_weight, 0 if axes else local_weight))
+        digits.append(IndexDigit(axes, count, global_weight, 0 if axes else local_weight))
         global_weight *= count
         local_weight *= 1 if axes else count
     return tuple(reversed(digits))

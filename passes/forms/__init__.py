@@ -1,1 +1,20 @@
-"""What a program does, where it says so in several operations or in a loop."""
+"""What a program does, where it says so in several operations or in a loop.
+
+`find.py` is the pass, and lists the forms in order:
+
+- scans in many operations: `scans.py`, read by `levels.py` and `weaves.py`; their gradients in
+  `scan_gradients.py` and `scan_adjoints.py`, by what `terms.py` knows of their bodies;
+  `turned_windows.py` for sums from the end.
+- orders: `orders.py` (sorts that count places), `ranks.py` and `few_places.py` (few are read),
+  `searches.py` (bisection).
+- indices: `gathered.py` (products of rows), `owned_rows.py` (paged attention), `counted_rows.py`
+  and `row_places.py` (each row by itself).
+- matrices: `factors.py` (tall QR), `tall_svd.py`.
+- loops: `chunked.py` tries to run blocks of trips on shards. `trips.py` reads a loop, `turns.py`
+  writes its blocks. What is carried from block to block: `carries.py`, as an affine map in
+  `affine.py`, between bounds in `clamps.py`, in stages in `staged.py`, one block after another in
+  `serial.py`. `row_forms.py` and `carried_rows.py` bring other loops into this form.
+
+What they compare and follow: `alike.py` and `finite.py` (the same computation on other rows),
+`walked.py` (which dimensions an index walks), `scalars.py`.
+"""

@@ -16,14 +16,14 @@ from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.disjoint_sets import DisjointSets
-from dtensor.passes.forms.carries import Carries, kind_of
+from dtensor.passes.forms.carries import Carries, kind_of_elements
 from dtensor.passes.forms.scalars import scanned
-from dtensor.passes.forms.turns import NotBatched, Turns, Values, needed
+from dtensor.passes.forms.turns import BlockedBody, NotBatched, Values, needed
 from dtensor.passes.ops.attributes import shape_of, size_bytes
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.elements import INEXACT
 from dtensor.passes.ops.elementwise import SUMS
-from dtensor.passes.ops.linear import Groups, adds_to, kept_dims
+from dtensor.passes.ops.linear import CoupledDims, adds_to, kept_dims
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.program import BARRIER, read_by
 
@@ -31,8 +31,8 @@ _NOTHING: frozenset[int] = frozenset()
 _MOST = 4  # parts of carries that depend on each other: combining n takes n^3 products
 
 Pair = tuple[int, int]
-Part = tuple[int, tuple[int, ...]]  # of a carry: its place along the dimensions that are mixed
-Column = tuple[int, Part]
+CarryPart = tuple[int, tuple[int, ...]]  # of a carry: its place along the dimensions that are mixed
+Column = tuple[int, CarryPart]
 
 
 @dataclass
@@ -56,13 +56,13 @@ class Affine(Carries):
     def maps(self) -> bool:
         """Find what depends on what; whether all is affine."""
         trips, sources = self.trips, self.sources
-        if not all(kind_of(trips.body.arguments[k].type) in INEXACT for k in self.mapped):
+        if not all(kind_of_elements(trips.body.arguments[k].type) in INEXACT for k in self.mapped):
             return False
         sources.update(dict.fromkeys(trips.body.arguments))  # others may not be read
         known = {*trips.fixed, *trips.counters, *self.own}
         sources |= {trips.body.arguments[k]: _NOTHING for k in known}
         sources |= {trips.body.arguments[k]: frozenset([k]) for k in self.mapped}
-        groups, other = Groups(), Groups()
+        groups, other = CoupledDims(), CoupledDims()
         path = set(needed(trips, [trips.given[k] for k in self.mapped]))
         for op in ops_of(trips.body)[:-1]:
             self._follow(op, groups if op in path else other)
@@ -79,7 +79,7 @@ class Affine(Carries):
         self.groups = connected.sets(self.mapped)
         return self._parts(groups)
 
-    def _follow(self, op: ir.Operation, groups: Groups) -> None:
+    def _follow(self, op: ir.Operation, groups: CoupledDims) -> None:
         """Find on which carries the results of an operation depend, and how."""
         if op.name == BARRIER:
             for value, result in zip(op.operands, op.results, strict=True):
@@ -101,7 +101,7 @@ class Affine(Carries):
                 groups.note(op, sides, kept)
         self.sources.update(dict.fromkeys(op.results, found))
 
-    def _parts(self, groups: Groups) -> bool:
+    def _parts(self, groups: CoupledDims) -> bool:
         """Find along which dimensions elements depend on each other; whether parts are few."""
         arguments, whole = self.trips.body.arguments, dict[int, list[int]]()
         for k in self.mapped:
@@ -124,9 +124,9 @@ class Affine(Carries):
         is_apart = all(groups.root(key) in mixed for key in groups.meeting())
         return is_apart and all(len(self.parts(group)) <= _MOST for group in self.groups)
 
-    def parts(self, group: Sequence[int]) -> list[Part]:
+    def parts(self, group: Sequence[int]) -> list[CarryPart]:
         """The parts of carried values: each, or each place along its mixed dimensions."""
-        found = list[Part]()
+        found = list[CarryPart]()
         for k in group:
             shape = shape_of(self.trips.body.arguments[k])
             found += [(k, at) for at in product(*(range(shape[d]) for d in self.mixed[k]))]
@@ -169,7 +169,7 @@ class Affine(Carries):
                 after[k, part] = to.make.zeros(given[k, part].type) if value is None else value
         return [after[column] for column in given]
 
-    def ends(self, make: Builder, turns: Turns, own: Values) -> Values:
+    def ends(self, make: Builder, turns: BlockedBody, own: Values) -> Values:
         """Each block runs its trips from zero, and a `dtensor.scan` combines what they do."""
         linear, offsets = self._maps(make, turns, own)
         found = Values()
@@ -177,7 +177,9 @@ class Affine(Carries):
             found |= self._combined(make, group, linear, offsets)
         return {k: found[k] for k in self.mapped}
 
-    def _maps(self, make: Builder, turns: Turns, own: Values) -> tuple[dict[Column, Value], Values]:
+    def _maps(
+        self, make: Builder, turns: BlockedBody, own: Values
+    ) -> tuple[dict[Column, Value], Values]:
         """What the trips of each block do to a carry: the linear parts, and what they make of 0.
 
         The first block starts from what the loop starts from, and not from 0.
@@ -207,7 +209,7 @@ class Affine(Carries):
             dict(zip(self.mapped, found[len(linear) :], strict=False)),
         )
 
-    def _one(self, make: Builder, zero: Value, part: Part) -> Value:
+    def _one(self, make: Builder, zero: Value, part: CarryPart) -> Value:
         """A carried value of all blocks that is one in this part, and zero elsewhere."""
         found = make.constant_like(1, zero)
         for d, place in zip(self.mixed[part[0]], part[1], strict=True):
@@ -225,11 +227,11 @@ class Affine(Carries):
     ) -> Values:
         """The values of a group at the end of each block, of what the blocks do by themselves."""
         loop, parts = self.trips.loop, self.parts(group)
-        maps: dict[tuple[Part, Part], Value] = {}
+        maps: dict[tuple[CarryPart, CarryPart], Value] = {}
         for (k, column), value in linear.items():
             for part, each in self._apart(make, k, value).items() if k in group else ():
                 maps[part, column] = each
-        starts: dict[Part, Value] = {}
+        starts: dict[CarryPart, Value] = {}
         for k in group:
             starts |= self._apart(make, k, offsets[k])
 
@@ -237,7 +239,7 @@ class Affine(Carries):
             before, after = (dict(zip(maps, side, strict=False)) for side in sides)
             given, added = (dict(zip(parts, side[len(maps) :], strict=True)) for side in sides)
 
-            def mapped(row: Part, column: Mapping[Part, Value]) -> list[Value]:
+            def mapped(row: CarryPart, column: Mapping[CarryPart, Value]) -> list[Value]:
                 found = [(after[row, i], value) for i, value in column.items() if (row, i) in after]
                 return [inner.binary("multiply", *pair) for pair in found]
 
@@ -250,7 +252,7 @@ class Affine(Carries):
         ends = dict(zip(parts, found[len(maps) :], strict=True))
         return {k: self._together(make, k, ends, offsets[k]) for k in group}
 
-    def _apart(self, make: Builder, k: int, value: Value) -> dict[Part, Value]:
+    def _apart(self, make: Builder, k: int, value: Value) -> dict[CarryPart, Value]:
         """A carried value of all blocks, taken apart."""
         mixed, shape = self.mixed[k], make.shape_of(value)
         rest = [size for d, size in enumerate(shape) if d - 1 not in mixed]
@@ -262,7 +264,9 @@ class Affine(Carries):
             found[part] = make.reshape(each, rest)
         return found
 
-    def _together(self, make: Builder, k: int, parts: Mapping[Part, Value], like: Value) -> Value:
+    def _together(
+        self, make: Builder, k: int, parts: Mapping[CarryPart, Value], like: Value
+    ) -> Value:
         """A carried value put together of its parts, in the shape of `like`."""
         mixed, shape = self.mixed[k], make.shape_of(like)
         own = [value for part, value in parts.items() if part[0] == k]

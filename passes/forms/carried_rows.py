@@ -15,13 +15,13 @@ from dtensor.dialect.mlir import Value, every, ir, is_read, ops_of, users
 from dtensor.passes.builder import Builder, filling, new_block
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_forms import is_split, say_changes, say_numbers
-from dtensor.passes.forms.trips import Site, Trips
+from dtensor.passes.forms.trips import RowAccess, Trips
 from dtensor.passes.program import copy_to
 
 _MOST = 4  # trips ago
 
 
-def row_by_row(loop: ir.Operation, function: Rewriting) -> ir.Operation:
+def carry_read_rows(loop: ir.Operation, function: Rewriting) -> ir.Operation:
     """A loop, or one that stands for it, which carries the rows that it reads of what it wrote."""
     trips = Trips.of(loop)
     if trips is None:
@@ -56,7 +56,7 @@ class _Array:
 
     trips: Trips
     k: int
-    write: Site
+    write: RowAccess
     reads: dict[ir.Operation, int]
 
     @staticmethod

@@ -14,7 +14,7 @@ from dtensor.dialect.mlir import Value, ir, ops_of, reader_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.trips import Trips
-from dtensor.passes.forms.turns import Turns, Values, needed
+from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.ops.custom_calls import widened_call
 from dtensor.passes.ops.elements import INEXACT, INTEGERS, element_kind
 from dtensor.passes.ops.elementwise import SUMS
@@ -57,7 +57,7 @@ class Carries(ABC):
         """
 
     @abstractmethod
-    def ends(self, make: Builder, turns: Turns, own: Values) -> Values | None:
+    def ends(self, make: Builder, turns: BlockedBody, own: Values) -> Values | None:
         """The carried values at the end of each block; None if it needs the block before it.
 
         Args:
@@ -97,7 +97,7 @@ def _adds_up(trips: Trips, k: int) -> bool:
     """Whether the body only adds to a carried value, and returns the last sum."""
     value: Value = trips.body.arguments[k]
     last = trips.given[k]
-    if kind_of(value.type) not in (*INEXACT, *INTEGERS):
+    if kind_of_elements(value.type) not in (*INEXACT, *INTEGERS):
         return False
     while True:
         op = reader_of(value)
@@ -132,7 +132,7 @@ def _reads_only(trips: Trips, value: Value, known: set[Value]) -> bool:
     )
 
 
-def kind_of(type_: ir.Type) -> str:
+def kind_of_elements(type_: ir.Type) -> str:
     """The kind of the elements of a tensor; nothing of anything else."""
     is_tensor = isinstance(type_, ir.RankedTensorType)
     return element_kind(str(ir.RankedTensorType(type_).element_type))[0] if is_tensor else ""

@@ -25,14 +25,14 @@ from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.affine import Affine
-from dtensor.passes.forms.carried_rows import row_by_row
+from dtensor.passes.forms.carried_rows import carry_read_rows
 from dtensor.passes.forms.carries import Carries, ways
 from dtensor.passes.forms.clamps import Clamps
-from dtensor.passes.forms.row_forms import in_rows
+from dtensor.passes.forms.row_forms import with_whole_rows
 from dtensor.passes.forms.serial import Serial
 from dtensor.passes.forms.staged import Staged
-from dtensor.passes.forms.trips import Site, Trips
-from dtensor.passes.forms.turns import NotBatched, Turns, Values
+from dtensor.passes.forms.trips import RowAccess, Trips
+from dtensor.passes.forms.turns import BlockedBody, NotBatched, Values
 from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.loops import counted_loop
 
@@ -43,7 +43,7 @@ def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
     """Put loops over blocks of its trips in the place of a loop, if they send less."""
     if not any(map(is_read, loop.results)):
         return
-    rows = in_rows(loop, function)
+    rows = with_whole_rows(loop, function)
     if rows is not None:
         left = _replace(rows, function)
         if left is None:
@@ -56,7 +56,7 @@ def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
 
 def _replace(loop: ir.Operation, function: Rewriting) -> ir.Operation | None:
     """Put loops over blocks in the place of one; the loop that stands for it if there are none."""
-    loop = row_by_row(loop, function)
+    loop = carry_read_rows(loop, function)
     if not any(map(is_read, loop.results)):
         return None  # the numbers that it writes are said
     found = _Chunked.of(loop, function.shards, function.made)
@@ -72,7 +72,7 @@ class _Chunked:
     """A loop in blocks."""
 
     carries: Carries
-    turns: Turns
+    turns: BlockedBody
     made: list[ir.Operation]
     own: Values = field(default_factory=dict)  # what comes into the blocks, of Carries.own
     last: Values = field(default_factory=dict)  # and what comes out of the loop
@@ -107,7 +107,9 @@ class _Chunked:
         for carries in ways(trips, (Affine, Clamps, Staged, Serial)) if blocks > 1 else ():
             is_long = trips.count >= (_LEAST if carries.mapped else 1) * blocks
             if is_long and carries.pays(shards, read_bytes, written_bytes, blocks):
-                return _Chunked(carries, Turns(trips, blocks, -(-trips.count // blocks)), made)
+                return _Chunked(
+                    carries, BlockedBody(trips, blocks, -(-trips.count // blocks)), made
+                )
         return None
 
     def replace(self, function: Rewriting) -> None:
@@ -136,8 +138,7 @@ class _Chunked:
         is_finite = make.combined("and", [_is_finite(make, value) for value in ends.values()])
         if not self.summed and not self.written:
             return self._last(make, self._one_by_one(make, ends, is_finite, is_ends=True))
-        ahead = self.turns.ahead(make, ends)
-        return self._results(make, self._one_by_one(make, ahead, is_finite))
+        return self._results(make, self.turns.ahead(make, ends), is_finite)
 
     def _alone(self, make: Builder) -> tuple[Values, Values]:
         """Values that depend on themselves alone: those into each block, and the last ones."""
@@ -146,7 +147,7 @@ class _Chunked:
             for value in (self.loop.operands[k] for k in own):
                 shape = make.shape_of(value)
                 begin.append(make.broadcast(value, (count, *shape), range(1, len(shape) + 1)))
-        every = Turns(trips, 1, trips.count)
+        every = BlockedBody(trips, 1, trips.count)
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             given = dict(zip(own, carried, strict=False))
@@ -168,11 +169,7 @@ class _Chunked:
 
         Or, with `is_ends`, what is carried at the end of each block.
         """
-        most = self.turns.blocks - (0 if is_ends else 1)
-        rounds: int | Value = most
-        if is_known is not None:
-            scalar = make.tensor_type((), "i32")
-            rounds = make.select(is_known, make.zeros(scalar), make.constant(most, scalar))
+        rounds = self._rounds(make, self.turns.blocks - (0 if is_ends else 1), 0, is_known)
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             given = dict(zip(self.given, carried, strict=True))
@@ -190,21 +187,49 @@ class _Chunked:
 
         found = counted_loop(make, rounds, list(values.values()), again)
         if is_known is not None:
-            operation_of(found[0]).attributes[TRIPS] = index_attr(1)  # it seldom runs at all
+            _plan_trips(found, 1)  # it seldom runs at all
         return dict(zip(values, found, strict=True))
 
-    def _results(self, make: Builder, ahead: Values) -> Values:
-        """The results of the loop that anybody reads, of the trips of all blocks."""
+    def _rounds(self, make: Builder, most: int, least: int, is_known: Value | None) -> int | Value:
+        """How often all blocks run: `most` times, or `least` where all is known."""
+        if is_known is None:
+            return most
+        scalar = make.tensor_type((), "i32")
+        return make.select(is_known, make.constant(least, scalar), make.constant(most, scalar))
+
+    def _results(self, make: Builder, ahead: Values, is_known: Value | None = None) -> Values:
+        """The results of the loop that anybody reads, of the trips of all blocks.
+
+        With `is_known` it is found while running whether `ahead` is what comes into each block. If
+        it is not, all blocks run again and again, each from what the block before it gave, until
+        the last one has begun with what is right; the last time they all have.
+        """
         turns, loop, written = self.turns, self.loop, self.written
         changed = self.given | self.summed
         roots = [*changed.values(), *(site.value for site in written.values())]
-        begin = [*ahead.values(), *self.own.values()]
-        for k in self.summed:
-            shape = (turns.blocks, *make.shape_of(loop.operands[k]))
-            begin.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
+        arrays = []
         for k, site in written.items():
             shape = turns.shape(make, loop.operands[k], site)
-            begin.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
+            arrays.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
+
+        sums = []
+        for k in self.summed:
+            shape = (turns.blocks, *make.shape_of(loop.operands[k]))
+            sums.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
+
+        def run(inner: Builder, ahead: Sequence[Value], arrays: Sequence[Value]) -> list[Value]:
+            begin = [*ahead, *self.own.values(), *sums, *arrays]
+            found = counted_loop(inner, turns.size, begin, step)
+            return [*found[: len(ahead)], *found[len(ahead) + len(self.own) :]]
+
+        def again(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
+            shifts = inner.binary("minimum", number, 1)
+            come = counted_loop(inner, shifts, carried[: len(ahead)], shifted)
+            _plan_trips(come, 0)
+            return run(inner, come, carried[len(ahead) + len(sums) :])
+
+        def shifted(inner: Builder, _: Value, ends: Sequence[Value]) -> list[Value]:
+            return list(turns.ahead(inner, dict(zip(ahead, ends, strict=True))).values())
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             before, arrays = carried[: len(changed)], carried[len(changed) :]
@@ -217,8 +242,13 @@ class _Chunked:
                 after.append(inner.updated(array, inner.reshape(to.all(site.value), shape), places))
             return after
 
-        ends = counted_loop(make, turns.size, begin, step)
-        return self._last(make, dict(zip([*changed, *written], ends, strict=True)))
+        if is_known is None:
+            ends = run(make, [*ahead.values()], arrays)
+        else:
+            rounds = self._rounds(make, turns.blocks, 1, is_known)
+            ends = counted_loop(make, rounds, [*ahead.values(), *sums, *arrays], again)
+            _plan_trips(ends, 1)
+        return self._last(make, dict(zip([*ahead, *self.summed, *written], ends, strict=True)))
 
     def _last(self, make: Builder, ends: Values) -> Values:
         """The results of the loop that anybody reads, of what its blocks end with."""
@@ -242,7 +272,7 @@ class _Chunked:
         last = make.cut(after, 0, 0 if trips.is_reverse else self.turns.blocks - 1, 1)
         return make.reshape(last, make.read_type(type_)[0])
 
-    def _rows(self, make: Builder, given: Value, blocks: Value, site: Site) -> Value:
+    def _rows(self, make: Builder, given: Value, blocks: Value, site: RowAccess) -> Value:
         """An array whose rows the trips wrote; the others are as they were given."""
         written, shape = self.turns.joined(make, blocks, site), make.shape_of(given)
         count = site.rows * self.trips.count
@@ -252,6 +282,11 @@ class _Chunked:
         index = make.iota(shape, site.dim, "i32")
         is_written = make.within(index, site.first, site.first + count)
         return make.select(is_written, written, given)
+
+
+def _plan_trips(results: Sequence[Value], trips: int) -> None:
+    """For how many trips a loop is planned that runs as often as is found while running."""
+    operation_of(results[0]).attributes[TRIPS] = index_attr(trips)
 
 
 def _is_finite(make: Builder, value: Value) -> Value:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.forms.carries import Carries, kind_of
+from dtensor.passes.forms.carries import Carries, kind_of_elements
 from dtensor.passes.forms.scalars import scanned
-from dtensor.passes.forms.turns import Turns, Values, needed
+from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.loops import counted_loop
@@ -59,7 +59,9 @@ class Clamps(Carries):
     def maps(self) -> bool:
         """Whether every trip maps each of `mapped` so, by itself."""
         arguments = self.trips.body.arguments
-        if not self.mapped or any(kind_of(arguments[k].type) != "float" for k in self.mapped):
+        if not self.mapped or any(
+            kind_of_elements(arguments[k].type) != "float" for k in self.mapped
+        ):
             return False
         self.sources = {arguments[k]: k for k in self.mapped}
         for op in self._path():
@@ -113,7 +115,7 @@ class Clamps(Carries):
             after[k] = known[last] if last in known else _constant(to.make, to.all(last))
         return after
 
-    def ends(self, make: Builder, turns: Turns, own: Values) -> Values:
+    def ends(self, make: Builder, turns: BlockedBody, own: Values) -> Values:
         """Each block finds what its trips do, and a `dtensor.scan` combines that."""
         loop, count = self.trips.loop, len(Map._fields)
         given = {k: self.trips.given[k] for k in self.own}

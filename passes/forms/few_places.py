@@ -128,8 +128,7 @@ class FewPlaces:
             index = make.iota(make.shape_of(hits), self.dim + 1, index_element(self._size))
             found = make.select(hits, index, 0)
             found = make.reduced(found, self.dim + 1, Reduction.SUM)
-            order = [*range(1, self.dim + 1), 0, *range(self.dim + 1, len(self._shape))]
-            found = make.convert(make.transpose(found, order), make.element_of(op.results[0]))
+            found = make.convert(make.moved(found, 0, self.dim), make.element_of(op.results[0]))
             function.replace(op, found)
         for op, terms in self.adds:
             make, total = Builder(op, function.made), op.operands[0]
@@ -157,10 +156,8 @@ class FewPlaces:
 
     def _each(self, make: Builder, rows: Value, count: int) -> Value:
         """Rows of what is sorted, each against all of it."""
-        rank = len(self._shape)
-        others = [d for d in range(rank) if d != self.dim]
-        rows = make.transpose(rows, [self.dim, *others])
-        return make.broadcast(rows, (count, *self._shape), [0, *(d + 1 for d in others)])
+        others = [d + 1 for d in range(len(self._shape)) if d != self.dim]
+        return make.broadcast(make.moved(rows, self.dim, 0), (count, *self._shape), [0, *others])
 
     def _hits(self, make: Builder, ordered: Value, rank: int, count: int) -> Value:
         """For each of `count` ranks from one on, which element stands there."""

@@ -29,28 +29,28 @@ from dtensor.passes.ops.attributes import (
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.patterns import is_zero
 
-Row = NDArray[np.int64]  # of two fields, one below the other
+FieldRow = NDArray[np.int64]  # of two fields, one below the other
 
 _PRIMES = (2147483647, 2147483629)
 _MODULO = np.array(_PRIMES, np.int64)[:, None]
 
 
-def added(left: Row, right: Row) -> Row:
+def row_sum(left: FieldRow, right: FieldRow) -> FieldRow:
     """The sums of two rows."""
     return (left + right) % _MODULO
 
 
-def multiplied(left: Row, right: Row) -> Row:
+def multiplied(left: FieldRow, right: FieldRow) -> FieldRow:
     """The products of two rows."""
     return left * right % _MODULO
 
 
-def less(left: Row, right: Row) -> Row:
+def less(left: FieldRow, right: FieldRow) -> FieldRow:
     """The differences of two rows."""
     return (left - right) % _MODULO
 
 
-def shifted(row: Row, by: int, fill: int = 0) -> Row:
+def shifted_row(row: FieldRow, by: int, fill: int = 0) -> FieldRow:
     """A row whose elements stand so many places further on; those that come in are `fill`."""
     found = np.full_like(row, fill)
     size = row.shape[1]
@@ -59,7 +59,7 @@ def shifted(row: Row, by: int, fill: int = 0) -> Row:
     return found
 
 
-def repeated(number: float, size: int) -> Row | None:
+def repeated(number: float, size: int) -> FieldRow | None:
     """A row of one number, which is exact in binary; None where it has no inverse in a field."""
     if not math.isfinite(number):
         return None
@@ -71,7 +71,7 @@ def repeated(number: float, size: int) -> Row | None:
 
 
 @dataclass
-class Rows:
+class FieldRows:
     """The row that stands for each tensor; their shapes differ along one dimension alone.
 
     Attributes:
@@ -83,7 +83,7 @@ class Rows:
 
     dim: int
     shape: Sequence[int]
-    known: dict[Value, Row] = field(default_factory=dict)
+    known: dict[Value, FieldRow] = field(default_factory=dict)
     _random: Any = field(default_factory=lambda: np.random.default_rng(0))
 
     def fits(self, value: Value) -> bool:
@@ -93,14 +93,14 @@ class Rows:
             return False
         return found[:d] == self.shape[:d] and found[d + 1 :] == self.shape[d + 1 :]
 
-    def random(self, value: Value) -> Row:
+    def random(self, value: Value) -> FieldRow:
         """Random numbers for a value, from now on."""
         size = shape_of(value)[self.dim]
-        row: Row = self._random.integers(1, min(_PRIMES), (len(_PRIMES), size))
+        row: FieldRow = self._random.integers(1, min(_PRIMES), (len(_PRIMES), size))
         self.known[value] = row
         return row
 
-    def of(self, value: Value) -> Row | None:
+    def of(self, value: Value) -> FieldRow | None:
         """The row of a value; None where it has none."""
         left = [value]
         while left:
@@ -144,7 +144,7 @@ class Rows:
                 return list(op.operands)[:1] if is_zero(op.operands[1]) else None
         return None
 
-    def computed(self, op: ir.Operation) -> Row | None:
+    def computed(self, op: ir.Operation) -> FieldRow | None:
         """What an operation gives, of operands that are known; None where it cannot be said."""
         values = self.reads(op)
         if values is None or not self.fits(op.results[0]):
@@ -155,7 +155,7 @@ class Rows:
             return None
         match op.name.removeprefix("stablehlo."), given:
             case "add", [a, b]:
-                return added(a, b)
+                return row_sum(a, b)
             case "subtract", [a, b]:
                 return less(a, b)
             case "multiply", [a, b]:
@@ -172,7 +172,7 @@ class Rows:
                 return self._padded(op, a)
         return None
 
-    def _padded(self, op: ir.Operation, row: Row) -> Row | None:
+    def _padded(self, op: ir.Operation, row: FieldRow) -> FieldRow | None:
         numbers = pad_numbers(op)
         if any(any(each[: self.dim]) or any(each[self.dim + 1 :]) for each in numbers):
             return None

@@ -26,7 +26,7 @@ from dtensor.passes.ops.numbers import known_integers
 
 Dims = list[list[int]]  # per dimension of a value, the dimensions of the gather that it walks
 Pairs = list[tuple[int, int]]
-Fill = tuple[Value, tuple[int, ...]]
+Filled = tuple[Value, tuple[int, ...]]
 
 _ALGORITHM = "algorithm"  # of a dot_general, which may treat its operands differently
 
@@ -72,7 +72,7 @@ class _Product:
     op: ir.Operation
     side: int
     dims: Dims
-    fills: tuple[Fill, ...] = ()
+    fills: tuple[Filled, ...] = ()
 
     def __post_init__(self) -> None:
         self.batching: Pairs = [(d, d) for d in range(len(self.dims))]
@@ -199,13 +199,13 @@ class _Reading:
     moves: list[ir.Operation] = field(default_factory=list)
     seen: set[Value] = field(default_factory=set)
 
-    def follow(self, value: Value, dims: Dims, fills: tuple[Fill, ...] = ()) -> bool:
+    def follow(self, value: Value, dims: Dims, fills: tuple[Filled, ...] = ()) -> bool:
         """Whether all that reads a value is products, or moves that only products read."""
         self.seen.add(value)
         uses = [(use.owner.operation, use.operand_number) for use in value.uses]
         return bool(uses) and all([self._reads(op, side, dims, fills) for op, side in uses])
 
-    def _reads(self, op: ir.Operation, side: int, dims: Dims, fills: tuple[Fill, ...]) -> bool:
+    def _reads(self, op: ir.Operation, side: int, dims: Dims, fills: tuple[Filled, ...]) -> bool:
         if op.block != self.gather.block or is_marked(op):
             return False  # a loop would gather in each turn
         match op.name:
@@ -234,7 +234,7 @@ class _Reading:
         return None if found is None else [labels_of([walked]) for walked in found]
 
 
-def _fill(select: ir.Operation, dims: Dims) -> Fill | None:
+def _fill(select: ir.Operation, dims: Dims) -> Filled | None:
     """The mask of rows in whose place a select puts no NaN; None if it puts anything else."""
     mask, _, other = select.operands
     number = splat_number(other)

@@ -22,7 +22,7 @@ _LEAST = 4  # elements; of fewer there is nothing to recognise
 
 
 @dataclass(eq=False)
-class Scan:
+class AssociativeScan:
     """A scan, while it is recognised. Levels are numbered, 0 the one that is longest.
 
     Attributes:
@@ -52,22 +52,22 @@ class Scan:
     _alike: dict[tuple[str, int], Alike] = field(default_factory=dict)
 
     @staticmethod
-    def of(root: ir.Operation) -> Scan | None:
+    def of(root: ir.Operation) -> AssociativeScan | None:
         """The scan that an operation gives, of one or more operands; None if it is none."""
         dim = woven_dim(root)
         if dim is None or shape_of(root.results[0])[dim] < _LEAST:
             return None
-        scan = Scan(root, dim)
+        scan = AssociativeScan(root, dim)
         return scan if scan._is_one() else None
 
-    def gives(self, other: Scan) -> bool:
+    def gives(self, other: AssociativeScan) -> bool:
         """Whether this scan gives what another one does."""
         return self.dim == other.dim and all(
             value in self.inputs and self.pairs[self.inputs.index(value)] == other.pairs[k]
             for k, value in enumerate(other.inputs)
         )
 
-    def with_operands_of(self, other: Scan) -> Scan | None:
+    def with_operands_of(self, other: AssociativeScan) -> AssociativeScan | None:
         """Both scans in one, if they have operands in common that both combine alike."""
         shared = [value for value in other.inputs if value in self.inputs]
         if self.dim != other.dim or not shared:
@@ -79,7 +79,7 @@ class Scan:
                 return None
         shapes = [shape_of(value) for value in places]
         is_by_element = self.is_by_element and other.is_by_element
-        return Scan(
+        return AssociativeScan(
             self.root,
             self.dim,
             list(places),

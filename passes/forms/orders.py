@@ -16,7 +16,7 @@ from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, filling
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.few_places import FewPlaces
-from dtensor.passes.forms.ranks import MOST, reads_few, stands_before
+from dtensor.passes.forms.ranks import MOST_PLACES, reads_few, stands_before
 from dtensor.passes.forms.walked import is_marked
 from dtensor.passes.ops.attributes import (
     direction_of,
@@ -76,7 +76,7 @@ def _replace(sort: ir.Operation, place: int, dim: int, function: Rewriting) -> N
 def _count(sort: ir.Operation, place: int, dim: int, function: Rewriting) -> None:
     """Count where the elements stand of an argsort of which few places are read; not of others."""
     shape, places = shape_of(sort.operands[0]), sort.results[place]
-    is_plain = len(sort.operands) == 2 and shape[dim] > MOST and _ignores_places(sort, place)
+    is_plain = len(sort.operands) == 2 and shape[dim] > MOST_PLACES and _ignores_places(sort, place)
     if not is_plain or not function.shards.splits((sort.operands[1 - place], dim)):
         return
     few = FewPlaces(sort, place, dim)
@@ -85,7 +85,10 @@ def _count(sort: ir.Operation, place: int, dim: int, function: Rewriting) -> Non
         if op.block != sort.block or not (few.writes(op) if is_add else few.reads(op)):
             return
     value = sort.results[1 - place]
-    if not all(reads_few(op, value, dim) for op in users(value)) or not 0 < few.ranks <= MOST:
+    if (
+        not all(reads_few(op, value, dim) for op in users(value))
+        or not 0 < few.ranks <= MOST_PLACES
+    ):
         return
     ordered = _copy(sort, list(sort.operands), [1 - place], function.made)
     few.write(ordered.results[0], function)

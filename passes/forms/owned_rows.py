@@ -164,9 +164,7 @@ class _Split:
         """What each shard picks of a table that is split along a dimension."""
         table = make.lengthened(op.operands[0], dim, 0, self.rows * self.shards)
         table = make.regrouped(table, dim, self.shards, self.rows)
-        table = make.transpose(
-            table, [dim, *(d for d in range(len(make.shape_of(table))) if d != dim)]
-        )
+        table = make.moved(table, dim, 0)
         sizes = integers_attr([1, *integers(op.attributes[SLICE_SIZES])])
         shape = (self.shards, *shape_of(op.results[0]))
         made = copied(make, op, [table, vectors], [shape], {SLICE_SIZES: sizes})

@@ -21,7 +21,7 @@ from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
 
-MOST = 16  # places; of more, sorting is simpler
+MOST_PLACES = 16  # places; of more, sorting is simpler
 
 
 def replace_sort(sort: ir.Operation, function: Rewriting) -> None:
@@ -40,7 +40,7 @@ def replace_sort(sort: ir.Operation, function: Rewriting) -> None:
         if read is None or read.op.block != sort.block:
             return
         reads.append(read)
-    if not reads or sum(read.count for read in reads) > MOST or shape[dim] <= MOST:
+    if not reads or sum(read.count for read in reads) > MOST_PLACES or shape[dim] <= MOST_PLACES:
         return
     numbers = {op: i for i, op in enumerate(ops_of(sort.block))}
     reads.sort(key=lambda read: numbers[read.op])
@@ -102,7 +102,7 @@ def _read(op: ir.Operation, value: Value, dim: int) -> _Read | None:
 def reads_few(op: ir.Operation, value: Value, dim: int) -> bool:
     """Whether a use of a sorted value reads few places along the dimension."""
     found = _read(op, value, dim)
-    return found is not None and found.count <= MOST
+    return found is not None and found.count <= MOST_PLACES
 
 
 def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:

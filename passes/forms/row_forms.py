@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, every, ir, maker_of, operation_of, ops_of, users
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.names import DYNAMIC_UPDATE_SLICE, SCATTER
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.forms.trips import SCATTER, UPDATE, Site, Trips
+from dtensor.passes.forms.trips import RowAccess, Trips
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.patterns import is_zero
@@ -40,14 +41,14 @@ def is_split(trips: Trips, function: Rewriting) -> bool:
     reads = [*trips.reads.values(), *(site for site in rows if site is not None)]
     places = [(trips.array(site), site.dim) for site in reads]
     for k in (*trips.carried, *trips.writes):
-        write = trips.written(k, anyhow=True) or added(trips, k)
+        write = trips.written(k, anyhow=True) or added_rows(trips, k)
         if write is not None:
             values: list[Value] = [trips.loop.operands[k], trips.loop.results[k]]
             places += [(value, write.dim) for value in values]
     return bool(places) and function.shards.nearly(*places) > 1
 
 
-def in_rows(loop: ir.Operation, function: Rewriting) -> ir.Operation | None:
+def with_whole_rows(loop: ir.Operation, function: Rewriting) -> ir.Operation | None:
     """A copy that stands for a loop, where all is said row by row; None if it is already.
 
     A whole row is more than an element, and it is read where it was only added to: that is worth
@@ -71,12 +72,12 @@ def in_rows(loop: ir.Operation, function: Rewriting) -> ir.Operation | None:
     return copy
 
 
-def _elements(trips: Trips) -> list[Site]:
+def _elements(trips: Trips) -> list[RowAccess]:
     """Where a loop reads some elements alone of rows."""
     return [site for op in ops_of(trips.body) if (site := trips.rows_of(op)) is not None]
 
 
-def _read_row(site: Site, function: Rewriting) -> None:
+def _read_row(site: RowAccess, function: Rewriting) -> None:
     """Read elements of a row of the row."""
     op = site.op
     make, (array, *starts) = Builder(op, function.made), op.operands
@@ -99,12 +100,12 @@ def say_changes(trips: Trips, function: Rewriting, is_read: bool) -> bool:
     return bool(found)
 
 
-def _changes(trips: Trips, is_read: bool) -> dict[int, tuple[Site, str]]:
+def _changes(trips: Trips, is_read: bool) -> dict[int, tuple[RowAccess, str]]:
     """By number of a carried array, where its rows are changed, and by which operation."""
-    found = dict[int, tuple[Site, str]]()
+    found = dict[int, tuple[RowAccess, str]]()
     for k in trips.carried:
         if (len(users(trips.body.arguments[k])) > 1) == is_read:
-            write, change = added(trips, k), trips.written(k, anyhow=True)
+            write, change = added_rows(trips, k), trips.written(k, anyhow=True)
             if write is not None:
                 found[k] = write, "stablehlo.add"
             elif change is not None and change.op.name == SCATTER:
@@ -114,13 +115,13 @@ def _changes(trips: Trips, is_read: bool) -> dict[int, tuple[Site, str]]:
     return found
 
 
-def added(trips: Trips, k: int) -> Site | None:
+def added_rows(trips: Trips, k: int) -> RowAccess | None:
     """The rows that are added to a carried array, written over zeros: the gradient of a read."""
     op, array = maker_of(trips.given[k]), trips.body.arguments[k]
     if op is None or op.name != "stablehlo.add" or array not in op.operands:
         return None
     update = maker_of(op.operands[int(op.operands[0] == array)])
-    if update is None or update.name != UPDATE or update.block != trips.body:
+    if update is None or update.name != DYNAMIC_UPDATE_SLICE or update.block != trips.body:
         return None
     site = trips.walk(update) if is_zero(update.operands[0]) else None
     return site if site is not None and site.step == site.rows else None

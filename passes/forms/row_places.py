@@ -78,10 +78,8 @@ class RowPlaces:
 
     def read(self, make: Builder, found: Value, dim: int, result: Value) -> Value:
         """What the gather gives, of what stands at the places along a dimension."""
-        rank = len(make.shape_of(found))
-        found = make.transpose(found, [dim, *(d for d in range(rank) if d != dim)])
         shape = make.shape_of(result)
-        found = make.reshape(found, [shape[d] for d in self.order])
+        found = make.reshape(make.moved(found, dim, 0), [shape[d] for d in self.order])
         return make.transpose(found, [self.order.index(d) for d in range(len(shape))])
 
 

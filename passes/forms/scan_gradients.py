@@ -15,8 +15,16 @@ from itertools import product
 import numpy as np
 
 from dtensor.dialect.mlir import Value, ir, maker_of
-from dtensor.passes.forms.finite import Row, Rows, added, less, multiplied, repeated, shifted
-from dtensor.passes.forms.levels import Scan
+from dtensor.passes.forms.finite import (
+    FieldRow,
+    FieldRows,
+    less,
+    multiplied,
+    repeated,
+    row_sum,
+    shifted_row,
+)
+from dtensor.passes.forms.levels import AssociativeScan
 from dtensor.passes.forms.terms import Term, derivative, evaluated, leaves_of, term_of
 from dtensor.passes.ops.attributes import shape_of
 
@@ -39,17 +47,17 @@ class Gradient:
         found: the gradients of operands: values, which operand, and what was added to it.
     """
 
-    scan: Scan
+    scan: AssociativeScan
     terms: list[Term]
     scans: dict[int, Value]
-    rows: Rows
+    rows: FieldRows
     made: list[Value] = field(default_factory=list)
     cotangents: list[Value | None] = field(default_factory=list)
     firsts: tuple[int, ...] = ()
     found: list[Found] = field(default_factory=list)
 
     @staticmethod
-    def of(group: Sequence[Scan], ops: Sequence[ir.Operation]) -> Gradient | None:
+    def of(group: Sequence[AssociativeScan], ops: Sequence[ir.Operation]) -> Gradient | None:
         """The gradient of the scans of a group, the first of which has the operands of all.
 
         Args:
@@ -64,7 +72,7 @@ class Gradient:
         if None in terms:
             return None
         scans = {scan.inputs.index(each.inputs[0]): each.root.results[0] for each in group}
-        rows = Rows(scan.dim, shape_of(scan.root.results[0]))
+        rows = FieldRows(scan.dim, shape_of(scan.root.results[0]))
         gradient = Gradient(scan, terms, scans, rows)
         return gradient if gradient._is_one(group, ops) else None
 
@@ -72,7 +80,7 @@ class Gradient:
     def _count(self) -> int:
         return len(self.scan.inputs)
 
-    def _is_one(self, group: Sequence[Scan], ops: Sequence[ir.Operation]) -> bool:
+    def _is_one(self, group: Sequence[AssociativeScan], ops: Sequence[ir.Operation]) -> bool:
         inner = {op for each in group for op in each.ops}
         between = inner - {each.root for each in group}
         taken = self._taken_apart([op for op in ops if op not in inner])
@@ -112,7 +120,7 @@ class Gradient:
         return all(isinstance(term, int | float) for term in terms)
 
     def _found(
-        self, expected: dict[int, Row], made: Sequence[Value], places: dict[Value, int]
+        self, expected: dict[int, FieldRow], made: Sequence[Value], places: dict[Value, int]
     ) -> list[Found]:
         """Which values are gradients, or the sum of one and of something that stands before it."""
         wholes = {self._bytes(value): value for value in reversed(self._wholes)}
@@ -170,13 +178,13 @@ class Gradient:
                     given = dict(zip(self.scans, chosen, strict=True))
                     yield [given.get(j) for j in range(self._count)]
 
-    def _before(self) -> list[Row] | None:
+    def _before(self) -> list[FieldRow] | None:
         """The scans up to the element before each; finds what may stand before the first."""
         size = self.rows.shape[self.scan.dim]
         x = [self.rows.known[value] for value in self.scan.inputs]
         total, step = list(x), 1
         while step < size:
-            left = [shifted(row, step) for row in total]
+            left = [shifted_row(row, step) for row in total]
             both = [self._in_fields(term, (left, total)) for term in self.terms]
             for k, row in enumerate(both):
                 total[k] = np.concatenate([total[k][:, :step], row[:, step:]], axis=1)
@@ -187,19 +195,19 @@ class Gradient:
             first = [np.full_like(row, n) for row, n in zip(second, firsts, strict=True)]
             same = [self._in_fields(term, (first, second)) for term in self.terms]
             if all((a == b).all() for a, b in zip(same, second, strict=True)):
-                return [shifted(row, 1, n) for row, n in zip(total, self.firsts, strict=True)]
+                return [shifted_row(row, 1, n) for row, n in zip(total, self.firsts, strict=True)]
         return None
 
-    def _in_fields(self, term: Term, leaves: Sequence[Sequence[Row]]) -> Row:
+    def _in_fields(self, term: Term, leaves: Sequence[Sequence[FieldRow]]) -> FieldRow:
         size = leaves[0][0].shape[1]
 
-        def number(value: float) -> Row:
+        def number(value: float) -> FieldRow:
             row = repeated(value, size)
             assert row is not None, "a number of a program"
             return row
 
-        operations = {"+": added, "*": multiplied}
-        found: Row = evaluated(
+        operations = {"+": row_sum, "*": multiplied}
+        found: FieldRow = evaluated(
             term, lambda side, k: leaves[side][k], number, lambda name, a, b: operations[name](a, b)
         )
         return found
@@ -226,31 +234,31 @@ class Gradient:
             ]
         return sorted(found)
 
-    def _gradients(self, before: Sequence[Row]) -> dict[int, Row]:
+    def _gradients(self, before: Sequence[FieldRow]) -> dict[int, FieldRow]:
         """The gradient of each operand, if these are the cotangents."""
         x, active = [self.rows.known[value] for value in self.scan.inputs], self.active
         zero = np.zeros_like(x[0])
         given = [zero if v is None else self.rows.known[v] for v in self.cotangents]
 
-        def at(j: int, side: int, k: int) -> Row:
+        def at(j: int, side: int, k: int) -> FieldRow:
             return self._in_fields(self.derivative(j, side, k), (before, x))
 
         steps = {(k, j): at(j, 0, k) for k in active for j in active}
         total = {k: zero for k in active}
         for k, j in steps:
-            total[k] = added(total[k], multiplied(steps[k, j], given[j]))
+            total[k] = row_sum(total[k], multiplied(steps[k, j], given[j]))
         step = 1
         while step < zero.shape[1]:
-            later = {k: shifted(row, -step) for k, row in total.items()}
+            later = {k: shifted_row(row, -step) for k, row in total.items()}
             for k, j in steps:
-                total[k] = added(total[k], multiplied(steps[k, j], later[j]))
-            after = {key: shifted(row, -step) for key, row in steps.items()}
+                total[k] = row_sum(total[k], multiplied(steps[k, j], later[j]))
+            after = {key: shifted_row(row, -step) for key, row in steps.items()}
             steps = {
                 (k, j): _sum([multiplied(steps[k, i], after[i, j]) for i in active])
                 for k, j in steps
             }
             step *= 2
-        whole = {k: added(given[k], shifted(total[k], -1)) for k in active}
+        whole = {k: row_sum(given[k], shifted_row(total[k], -1)) for k in active}
         found = {}
         for k in range(self._count):
             parts = [multiplied(at(j, 1, k), whole[j]) for j in active]
@@ -259,8 +267,8 @@ class Gradient:
         return found
 
 
-def _sum(rows: Sequence[Row]) -> Row:
+def _sum(rows: Sequence[FieldRow]) -> FieldRow:
     total = rows[0]
     for row in rows[1:]:
-        total = added(total, row)
+        total = row_sum(total, row)
     return total

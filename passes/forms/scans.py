@@ -8,7 +8,7 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, users
 from dtensor.passes.builder import Builder, filling
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.forms.levels import Scan
+from dtensor.passes.forms.levels import AssociativeScan
 from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.forms.scan_adjoints import write_gradient
 from dtensor.passes.forms.scan_gradients import Gradient
@@ -31,23 +31,23 @@ def replace_scans(function: Rewriting) -> None:
 
 def _groups(
     program: Operations,
-) -> tuple[list[list[Scan]], dict[ir.Operation, int]]:
+) -> tuple[list[list[AssociativeScan]], dict[ir.Operation, int]]:
     """The scans among operations, and if there are any the numbers of all operations.
 
     A scan of more operands gives what one of fewer does, where both begin with the same: they are a
     group, the first of which has the operands of all. The last come first: one may read what
     another gives.
     """
-    found: list[Scan] = []
+    found: list[AssociativeScan] = []
     seen: set[ir.Operation] = set()
     for op in reversed(program.named(*WEAVES)):
         if op not in seen:
-            scan = Scan.of(op)
+            scan = AssociativeScan.of(op)
             if scan is not None:
                 found.append(scan)
                 seen |= scan.ops
     found.sort(key=lambda scan: -len(scan.inputs))
-    groups: list[list[Scan]] = []
+    groups: list[list[AssociativeScan]] = []
     numbers = {op: i for i, (op, _, _) in enumerate(program.visits)} if found else {}
     for scan in found:
         for group in groups:
@@ -64,7 +64,7 @@ def _groups(
 
 
 def _replace_gradients(
-    groups: Sequence[Sequence[Scan]], ops: Sequence[ir.Operation], function: Rewriting
+    groups: Sequence[Sequence[AssociativeScan]], ops: Sequence[ir.Operation], function: Rewriting
 ) -> bool:
     """Write the gradients of scans anew; whether there are any."""
     blocks: dict[ir.Block, list[ir.Operation]] = {}
@@ -83,8 +83,8 @@ def _replace_gradients(
 
 
 def _read_by_themselves(
-    groups: Sequence[list[Scan]], numbers: dict[ir.Operation, int]
-) -> list[list[Scan]]:
+    groups: Sequence[list[AssociativeScan]], numbers: dict[ir.Operation, int]
+) -> list[list[AssociativeScan]]:
     """Those of which nobody but these reads what lies between their operands and results."""
     left = list(groups)
     while True:
@@ -96,7 +96,9 @@ def _read_by_themselves(
         left = kept
 
 
-def _begins_after_operands(group: Sequence[Scan], numbers: dict[ir.Operation, int]) -> bool:
+def _begins_after_operands(
+    group: Sequence[AssociativeScan], numbers: dict[ir.Operation, int]
+) -> bool:
     """Whether all operands of the first scan are there where the first of some is written."""
     first = min(numbers[scan.root] for scan in group)
     makers = [maker_of(value) for value in group[0].inputs]
@@ -118,7 +120,7 @@ def _is_constant(op: ir.Operation | None) -> bool:
 
 
 def _is_read_outside(
-    group: Sequence[Scan], inside: set[ir.Operation], free: set[ir.Operation]
+    group: Sequence[AssociativeScan], inside: set[ir.Operation], free: set[ir.Operation]
 ) -> bool:
     """Whether anybody else reads what lies between the operands and the results."""
     roots = {scan.root for scan in group}
@@ -138,7 +140,9 @@ def _reader(op: ir.Operation, block: ir.Block) -> ir.Operation:
     return op
 
 
-def _replace(group: Sequence[Scan], numbers: dict[ir.Operation, int], function: Rewriting) -> None:
+def _replace(
+    group: Sequence[AssociativeScan], numbers: dict[ir.Operation, int], function: Rewriting
+) -> None:
     scan = group[0]
     first = min((each.root for each in group), key=lambda op: numbers[op])
     given = [turned(value, scan.dim) for value in scan.inputs]
@@ -167,7 +171,7 @@ def _replace(group: Sequence[Scan], numbers: dict[ir.Operation, int], function: 
         function.drop(*each.ops)
 
 
-def _is_combined(op: ir.Operation, scan: Scan) -> bool:
+def _is_combined(op: ir.Operation, scan: AssociativeScan) -> bool:
     """Write what combines elements, or rows; whether each row is combined by itself."""
     block, count = op.regions[0].blocks[0], len(scan.inputs)
     trail = filling(block)

@@ -14,9 +14,9 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.carries import FEW, Carries
-from dtensor.passes.forms.turns import Turns, Values, needed
+from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.ops.attributes import shape_of, size_bytes
-from dtensor.passes.ops.linear import Groups
+from dtensor.passes.ops.linear import CoupledDims
 from dtensor.passes.ops.rows import rows_flops
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
@@ -37,7 +37,7 @@ class Serial(Carries):
 
     def maps(self) -> bool:
         """Find along which dimensions elements meet; whether a trip has little to do."""
-        trips, groups = self.trips, Groups()
+        trips, groups = self.trips, CoupledDims()
         if not self.mapped or rows_flops(trips.body) > _MOST:
             return False
         known = {trips.body.arguments[k] for k in self.mapped}
@@ -69,11 +69,11 @@ class Serial(Carries):
         sent += 2 * sum(size_bytes(values[k]) for k in self.sums)
         return sent < read * (blocks - 1) / blocks
 
-    def ends(self, make: Builder, turns: Turns, own: Values) -> None:
+    def ends(self, make: Builder, turns: BlockedBody, own: Values) -> None:
         """Nothing is known before the trips are run."""
 
 
-def _note(op: ir.Operation, groups: Groups) -> None:
+def _note(op: ir.Operation, groups: CoupledDims) -> None:
     """Note which dimensions of an operation go together, and along which its elements meet."""
     info = OpInfo.of(op)
     rule = None if info is None else rule_of(info)

@@ -14,7 +14,7 @@ from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.affine import Affine
 from dtensor.passes.forms.carries import Carries
 from dtensor.passes.forms.clamps import Clamps
-from dtensor.passes.forms.turns import Turns, Values, needed
+from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.program import read_by
 
 _MOST = 3  # stages: blocks run their trips once for each, and once more
@@ -63,7 +63,7 @@ class Staged(Carries):
         share = len(self.stages)
         return all(each.pays(shards, read / share, written / share, blocks) for each in self.stages)
 
-    def ends(self, make: Builder, turns: Turns, own: Values) -> Values:
+    def ends(self, make: Builder, turns: BlockedBody, own: Values) -> Values:
         """Those of each stage, by what is known of the stages before it."""
         found, known = Values(), dict(own)
         for stage in self.stages:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtensor.dialect.mlir import Value, maker_of
-from dtensor.passes.forms.levels import Scan
+from dtensor.passes.forms.levels import AssociativeScan
 from dtensor.passes.ops.attributes import splat_number
 
 Term = Any  # a number, a leaf (side of a pair, operand), or ("+" or "*", term, term)
@@ -28,7 +28,7 @@ def times(left: Term, right: Term) -> Term:
     return ("*", left, right)
 
 
-def term_of(scan: Scan, value: Value) -> Term | None:
+def term_of(scan: AssociativeScan, value: Value) -> Term | None:
     """What the pairs of a scan combine to, as sums and products of leaves; None of all else."""
     if value in scan.leaves:
         return scan.leaves[value]

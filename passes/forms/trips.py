@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from dtensor.dialect.mlir import Value, block_of, ir, maker_of, ops_of, terminator
+from dtensor.passes.cuts.names import DYNAMIC_SLICE, DYNAMIC_UPDATE_SLICE, SCATTER
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
@@ -17,14 +17,11 @@ from dtensor.passes.ops.padding import PART
 from dtensor.passes.ops.scatter import overwrites
 from dtensor.passes.program import counted, never_changed_in, trip_count
 
-_READ: Final = "stablehlo.dynamic_slice"
-SCATTER: Final = "stablehlo.scatter"
-UPDATE: Final = "stablehlo.dynamic_update_slice"
 _MOST = 8  # parts of what one trip reads
 
 
 @dataclass(frozen=True)
-class Site:
+class RowAccess:
     """An operation of a body that reads, or writes, the next rows of an array in each trip.
 
     Attributes:
@@ -50,7 +47,9 @@ class Site:
     @property
     def start(self) -> Value:
         """Where it begins to read or write."""
-        first = {_READ: 1 + self.dim, UPDATE: 2 + self.dim, SCATTER: 1}[self.op.name]
+        first = {DYNAMIC_SLICE: 1 + self.dim, DYNAMIC_UPDATE_SLICE: 2 + self.dim, SCATTER: 1}[
+            self.op.name
+        ]
         value: Value = self.op.operands[first]
         return value
 
@@ -102,7 +101,7 @@ class Trips:
         self.is_reverse = bool(moved) and self._direction(moved[0]) < 0
         self.is_alike = not any(map(self.is_turned, moved))
 
-    def is_turned(self, site: Site) -> bool:
+    def is_turned(self, site: RowAccess) -> bool:
         """Whether a site walks against the others: of numbers that are known, it may."""
         return (self._direction(site) < 0) != self.is_reverse
 
@@ -113,13 +112,13 @@ class Trips:
         if count is None or count < 2:
             return None
         moving = ops_of(loop.regions[1].blocks[0])
-        moving = [op for op in moving if op.name in (_READ, UPDATE, SCATTER)]
+        moving = [op for op in moving if op.name in (DYNAMIC_SLICE, DYNAMIC_UPDATE_SLICE, SCATTER)]
         if not any(_may_walk(op, count) for op in moving):
             return None
         trips = Trips(loop, count)
         return trips if trips.is_alike else None
 
-    def array(self, site: Site) -> Value:
+    def array(self, site: RowAccess) -> Value:
         """The array that is read, as it stands outside of the loop."""
         found = self._outside(site.op.operands[0])
         assert found is not None, "an array that never changes"
@@ -147,7 +146,7 @@ class Trips:
 
     def _looked_up(self, op: ir.Operation) -> Numbers | None:
         """The element of a table of numbers that each trip reads, as of `jnp.arange(n)`."""
-        if op.name != _READ or len(shape_of(op.operands[0])) != 1:
+        if op.name != DYNAMIC_SLICE or len(shape_of(op.operands[0])) != 1:
             return None
         place, table = self.number_of(op.operands[1]), self._outside(op.operands[0])
         numbers = None if place is None or table is None else known_integers(table)
@@ -184,18 +183,18 @@ class Trips:
         elif kind == "bool":
             self._numbers[value] = numbers.astype(bool)
 
-    def places(self, site: Site) -> Numbers:
+    def places(self, site: RowAccess) -> Numbers:
         """The first row that a site reads or writes in each trip."""
         found = self.number_of(site.start)
         assert found is not None, "a site walks"
         return found.astype(np.int64)  # which are all within an array
 
-    def _direction(self, site: Site) -> int:
+    def _direction(self, site: RowAccess) -> int:
         """More than 0 where the numbers count up, less where they count down."""
         first, second = self.places(site)[:2].tolist()
         return int(second - first)
 
-    def walk(self, op: ir.Operation) -> Site | None:
+    def walk(self, op: ir.Operation) -> RowAccess | None:
         """An operation that reads or writes the next rows of an array in each trip; or None."""
         sizes = shape_of(op.operands[0])
         if op.name == SCATTER:
@@ -205,19 +204,19 @@ class Trips:
         cut = [d for d, kept in enumerate(_kept(op)) if kept != sizes[d]]
         return self._along(op, cut[0]) if len(cut) == 1 else None
 
-    def rows_of(self, op: ir.Operation) -> Site | None:
+    def rows_of(self, op: ir.Operation) -> RowAccess | None:
         """The rows that a slice walks which takes some elements alone of each; None of others."""
-        if op.name != _READ or self._outside(op.operands[0]) is None:
+        if op.name != DYNAMIC_SLICE or self._outside(op.operands[0]) is None:
             return None
         pairs = zip(shape_of(op.operands[0]), _kept(op), strict=True)
         cut = [d for d, (size, kept) in enumerate(pairs) if kept != size]
         sites = [self._along(op, d) for d in cut] if len(cut) > 1 else []
         return next((site for site in sites if site is not None), None)
 
-    def _along(self, op: ir.Operation, dim: int) -> Site | None:
+    def _along(self, op: ir.Operation, dim: int) -> RowAccess | None:
         """An operation that takes next rows along a dimension; None if it does not."""
         rows, size = _kept(op)[dim], shape_of(op.operands[0])[dim]
-        places = self.number_of(Site(op, dim, 0, rows, rows).start)
+        places = self.number_of(RowAccess(op, dim, 0, rows, rows).start)
         if places is None:
             return None
         places, trips = places.astype(np.int64), np.arange(self.count)
@@ -227,28 +226,28 @@ class Trips:
         if not any(np.array_equal(places, first + step * way) for way in (trips, trips[::-1])):
             return None
         is_most = PART * (size - step * self.count) <= size and rows <= _MOST * step
-        return Site(op, dim, first, step, rows) if is_most else None
+        return RowAccess(op, dim, first, step, rows) if is_most else None
 
-    def _read(self, op: ir.Operation) -> Site | None:
+    def _read(self, op: ir.Operation) -> RowAccess | None:
         """Where an operation reads an array that never changes."""
-        is_fixed = op.name == _READ and self._outside(op.operands[0]) is not None
+        is_fixed = op.name == DYNAMIC_SLICE and self._outside(op.operands[0]) is not None
         return self.walk(op) if is_fixed else None
 
-    def _write(self, k: int) -> Site | None:
+    def _write(self, k: int) -> RowAccess | None:
         """Where an array is written that the body does not read."""
         # It is read by the operation, and what that gives by what the body returns.
         uses = [*self.body.arguments[k].uses, *self.given[k].uses]
         return self.written(k) if len(uses) == 2 else None
 
-    def written(self, k: int, anyhow: bool = False) -> Site | None:
+    def written(self, k: int, anyhow: bool = False) -> RowAccess | None:
         """Where rows of a carried array are overwritten, one in each trip; None of any other.
 
         Or where what is there is changed, with `anyhow`.
         """
         op = maker_of(self.given[k])
-        if op is None or op.name not in (UPDATE, SCATTER):
+        if op is None or op.name not in (DYNAMIC_UPDATE_SLICE, SCATTER):
             return None
-        is_plain = op.name == UPDATE or overwrites(op.regions[0], 1)
+        is_plain = op.name == DYNAMIC_UPDATE_SLICE or overwrites(op.regions[0], 1)
         if op.operands[0] != self.body.arguments[k] or not (anyhow or is_plain):
             return None
         site = self.walk(op)
@@ -271,7 +270,7 @@ def _kept(op: ir.Operation) -> list[int]:
     """How much of each dimension a slice reads, or an update writes; of a scatter, the least."""
     if op.name == SCATTER:
         return [1] * len(shape_of(op.operands[0]))
-    return shape_of(op.results[0] if op.name == _READ else op.operands[1])
+    return shape_of(op.results[0] if op.name == DYNAMIC_SLICE else op.operands[1])
 
 
 def _may_walk(op: ir.Operation, count: int) -> bool:

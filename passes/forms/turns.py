@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import with_sizes
-from dtensor.passes.forms.trips import Site, Trips
+from dtensor.passes.forms.trips import RowAccess, Trips
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.program import read_by
 
@@ -20,7 +20,7 @@ class NotBatched(Exception):
 
 
 @dataclass
-class Turns:
+class BlockedBody:
     """Writes the body of a loop for blocks of its trips.
 
     Attributes:
@@ -80,15 +80,12 @@ class Turns:
             return list(after)
         index = self._index(make, number)
         is_one = make.compare("LT", index, self.trips.count)
-        return [
-            make.select(make.broadcast(is_one, make.shape_of(new), [0]), new, old)
-            for old, new in zip(before, after, strict=True)
-        ]
+        return [make.select(is_one, new, old, [0]) for old, new in zip(before, after, strict=True)]
 
     def _index(self, make: Builder, number: Value) -> Value:
         """Where a trip reads and writes in the whole arrays, of each block."""
         first = make.times(make.iota((self.blocks,), 0, "i32"), self.size)
-        return make.binary("add", first, make.broadcast(self.place(make, number), (self.blocks,)))
+        return make.binary("add", first, self.place(make, number))
 
     def _counted(self, make: Builder, number: Value, k: int) -> Value:
         """The value of a counter of the loop in a trip, of each block."""
@@ -109,8 +106,7 @@ class Turns:
         """A carried value of all blocks: `others`, but in the first what the loop starts from."""
         index = make.iota((self.blocks,), 0, "i32")
         is_first = make.compare("EQ", index, self.blocks - 1 if self.trips.is_reverse else 0)
-        is_first = make.broadcast(is_first, make.shape_of(others), [0])
-        return make.select(is_first, self.everywhere(make, k), others)
+        return make.select(is_first, self.everywhere(make, k), others, [0])
 
     def ahead(self, make: Builder, ends: Values) -> Values:
         """The carried values that come into each block: those at the end of the block before."""
@@ -133,7 +129,7 @@ class Turns:
                 if key not in self._arrays:
                     self._arrays[key] = self._cut(make, array, site, first)
 
-    def _cut(self, make: Builder, array: Value, site: Site, first: int) -> Value:
+    def _cut(self, make: Builder, array: Value, site: RowAccess, first: int) -> Value:
         """The rows of an array from one on, as many as a site steps over, in blocks."""
         dim, count = site.dim, site.step * self.trips.count
         value = make.cut(array, dim, first, min(count, make.shape_of(array)[dim] - first))
@@ -143,18 +139,15 @@ class Turns:
             value = make.regrouped(make.reversed(value, dim), dim, count, count=2)
         value = make.lengthened(value, dim, 0, site.step * self.blocks * self.size)
         value = make.regrouped(value, dim, self.blocks, site.step * self.size)
-        others = [d for d in range(len(make.shape_of(value))) if d != dim]
-        return make.transpose(value, [dim, *others])
+        return make.moved(value, dim, 0)
 
-    def shape(self, make: Builder, array: Value, site: Site) -> tuple[int, ...]:
+    def shape(self, make: Builder, array: Value, site: RowAccess) -> tuple[int, ...]:
         """The shape of an array in blocks."""
         return (self.blocks, *with_sizes(make.shape_of(array), site.dim, site.step * self.size))
 
-    def joined(self, make: Builder, value: Value, site: Site) -> Value:
+    def joined(self, make: Builder, value: Value, site: RowAccess) -> Value:
         """The rows of which these are the blocks."""
-        order = list(range(1, len(make.shape_of(value))))
-        order.insert(site.dim, 0)
-        value = make.transpose(value, order)
+        value = make.moved(value, 0, site.dim)
         value = make.regrouped(value, site.dim, site.step * self.blocks * self.size, count=2)
         return make.cut(value, site.dim, 0, site.step * self.trips.count)
 

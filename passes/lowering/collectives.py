@@ -13,7 +13,7 @@ from dtensor.passes.lowering.emitter import Emitter, Over
 from dtensor.passes.lowering.ordered import (
     all_reduce_bits,
     from_keys,
-    is_ordered,
+    picks_a_float,
     reduce_scatter_bits,
     to_keys,
 )
@@ -63,7 +63,7 @@ def all_reduce(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
         made = [emitter.collective(name, each, types, over, {}, kind) for each, types in typed]
         return [result for each in made for result in each]
 
-    if is_ordered(kind, element):
+    if picks_a_float(kind, element):
         keys = reduce([to_keys(value, kind, emitter) for value in op.operands])
         types = [result.type for result in op.results]
         return [from_keys(k, t, emitter) for k, t in zip(keys, types, strict=True)]
@@ -84,7 +84,7 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value
         name = "stablehlo.reduce_scatter"
         return emitter.collective(name, [value], types, over, attributes, kind)[0]
 
-    if is_ordered(kind, element):
+    if picks_a_float(kind, element):
         return [from_keys(scatter(to_keys(value, kind, emitter)), type_, emitter)]
     return [scatter(value)]
 

@@ -21,7 +21,7 @@ from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.functions import boundary_layouts
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BRANCHES, CALLS, WHILE
-from dtensor.passes.relayout.atoms import is_chain, split_axis
+from dtensor.passes.relayout.sub_axes import is_chain, split_axis
 
 _EQUALISING = (names.ALL_REDUCE, names.ALL_GATHER)
 

@@ -15,6 +15,7 @@ from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.program import BARRIER
 
 ALL_TO_ALL = "stablehlo.all_to_all"
+_IN_BYTES = {"i2": "i8", "ui2": "ui8"}
 
 
 class Over(NamedTuple):
@@ -40,7 +41,7 @@ class Emitter(Builder):
     def __init__(self, is_variadic: bool = False, moves_bits: bool = False) -> None:
         super().__init__()
         self.is_variadic = is_variadic  # whether an all_reduce may have several operands
-        self._moves_bits = moves_bits  # whether narrow floats are moved as integers
+        self._moves_bits = moves_bits  # whether narrow elements are moved as whole bytes
         self.scalar_i32 = self.tensor_type((), "i32")
         self._channels = 0
         self._unit = ir.UnitAttr.get()
@@ -90,12 +91,15 @@ class Emitter(Builder):
         }
         if name != ALL_TO_ALL:
             attributes["use_global_device_ids"] = self._unit
+        given = [self.element_of(value) for value in operands]
+        sent = [self._in_bytes(*each) for each in zip(operands, results, strict=True)]
+        operands, results = [value for value, _ in sent], [type_ for _, type_ in sent]
         op = self.create(name, operands, results, attributes, regions=1 if reduction else 0)
         if reduction:
             element = self.element_of(operands[0])
             combiner = Reduction.named(reduction).on(element).op
             self.reduction_body(op, combiner, self.tensor_type((), element))
-        return list(op.results)
+        return [self.convert(value, have) for value, have in zip(op.results, given, strict=True)]
 
     def all_gather(self, value: Value, dim: int, type_: ir.Type, over: Over) -> Value:
         """The shards of a value along some axes, side by side."""
@@ -124,9 +128,11 @@ class Emitter(Builder):
         if not pairs:
             return self.zeros(value.type)
         attributes = {"source_target_pairs": matrix_attr(pairs), "channel_handle": self.channel()}
-        bits, sent = self._bits(value, value.type)
+        bits, sent = self._in_bytes(*self._bits(value, value.type))
         moved = self.value("stablehlo.collective_permute", [bits], sent, attributes)
-        return self.bitcast(moved, self.element_of(value))
+        element = self.element_of(value)
+        back = self.convert if element in _IN_BYTES else self.bitcast
+        return back(moved, element)
 
     def _bits(self, value: Value, type_: ir.Type) -> tuple[Value, ir.Type]:
         """A value that is moved, and the type that comes of it; narrow floats may be integers."""
@@ -134,6 +140,12 @@ class Emitter(Builder):
         integer = "i16" if element == "bf16" else "i8" if element.startswith("f8") else element
         integer = integer if self._moves_bits else element
         return self.bitcast(value, integer), self.tensor_type(shape, integer)
+
+    def _in_bytes(self, value: Value, type_: ir.Type) -> tuple[Value, ir.Type]:
+        """The same with i2 as i8: XLA's CPU collectives write i2 beyond their buffers."""
+        shape, element = self.read_type(type_)
+        wider = _IN_BYTES.get(element, element) if self._moves_bits else element
+        return self.convert(value, wider), self.tensor_type(shape, wider)
 
     # Coordinates.
 

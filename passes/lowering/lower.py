@@ -25,7 +25,7 @@ _SENDING = frozenset(
 
 _PLANNED = (
     *(names.OPERANDS, names.RESULTS, names.ENDS),
-    *(names.FOLDS, names.FILL, names.SIZE, names.STEPS),
+    *(names.FITS, names.FOLDS, names.FILL, names.SIZE, names.STEPS),
 )
 
 
@@ -41,7 +41,8 @@ class LowerPass(Pass):
     several results, jaxlib refuses it inside shard_map ("sharding is tuple-shaped").
 
     XLA's CPU code moves bf16 as f32, and floats of 8 bits as f16: twice the bytes. There, they are
-    moved as the integers that have their bits.
+    moved as the integers that have their bits. Integers of 2 bits, which it would write beyond the
+    end of what it receives, are moved and added up as bytes.
 
     Collectives inside branches and loops are checked first: the axes over which a predicate may
     differ and the axes of the collectives it governs must not meet.
@@ -130,7 +131,7 @@ def _lower(op: ir.Operation, emitter: Emitter, meshes: dict[str, Mesh]) -> None:
 
 
 def _drop_module_facts(module: ir.Module) -> None:
-    forget(module.operation, names.LOCAL)
+    forget(module.operation, names.LOCAL_ATTR)
     for op in ops_of(module.body):
         if op.name == names.MESH_OP:
             op.erase()

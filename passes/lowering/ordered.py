@@ -17,7 +17,7 @@ from dtensor.passes.lowering.emitter import Emitter, Over
 from dtensor.passes.ops.elements import element_kind
 
 
-def is_ordered(reduction: str, element: str) -> bool:
+def picks_a_float(reduction: str, element: str) -> bool:
     """Whether a reduction picks one of its floats; all these types have NaN in their last code."""
     return reduction in ("max", "min") and element_kind(element)[0] == "float"
 

@@ -24,6 +24,7 @@ from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.scans import scan_bytes, totals_before
 
 Values = list[Value]
+_FEW = 16  # rows, of which it costs little to combine each pair of distance 1, 2, 4 ...
 
 
 def scan_rule(op: OpInfo) -> OpRule:
@@ -58,7 +59,7 @@ def scan_flops(op: OpInfo) -> float:
     return 2.0 * share * rows_flops(body)
 
 
-def expand_scan(op: LocalOp) -> Sequence[Value]:
+def expand_tree(op: LocalOp) -> Sequence[Value]:
     """The tree over the elements of the shard, begun with what the shards before combine to."""
     return _Tree(op).scanned()
 
@@ -79,6 +80,8 @@ class _Tree:
     def scanned(self) -> Values:
         """The scan of the shard."""
         levels = [self._turned(self.op.operands)]
+        if not self.axes and self._size(levels[0]) <= _FEW:
+            return self._turned(self._doubled(levels[0]))
         while (size := self._size(levels[-1])) > 1:
             pairs = [self._cut(levels[-1], start, size // 2, 2) for start in (0, 1)]
             levels.append(self._combined(*pairs))
@@ -88,6 +91,21 @@ class _Tree:
         while levels:
             found = self._level(levels.pop(), found)
         return self._turned(found)
+
+    def _doubled(self, values: Values) -> Values:
+        """The scan of few rows: each is combined with that before it, that 2 before it, and so on.
+
+        The tree combines fewer, in twice as many steps of twice as many sizes; each is a kernel.
+        """
+        step, size = 1, self._size(values)
+        while step < size:
+            later = self._combined(
+                self._cut(values, 0, size - step), self._cut(values, step, size - step)
+            )
+            first = self._cut(values, 0, step)
+            pairs = zip(first, later, strict=True)
+            values, step = [self.ctx.joined(list(pair), self.dim) for pair in pairs], 2 * step
+        return values
 
     def _turned(self, values: Values) -> Values:
         """From the last element on, if that is the first to be combined."""
@@ -149,7 +167,7 @@ class _Tree:
         return on_tensors(self.ctx, self.body, [*earlier, *later])
 
 
-def scan_ties(op: OpInfo) -> list[padding.Tie]:
+def scan_ties(op: OpInfo) -> list[padding.TiedDims]:
     """What follows the end is read by nothing before it, if it is scanned last."""
     dim, count = named_dim(op), len(op.operand_shapes)
     return [tuple(padding.Along(slot, dim) for k in range(count) for slot in (k, ~k))]
@@ -167,11 +185,11 @@ SCAN = OpDef(
     (
         Algorithm(
             "totals",
-            expand_scan,
+            expand_tree,
             is_cut(named_dim),
             lambda placed: scan_bytes(placed, named_dim(placed.op)),
         ),
-        Algorithm("local", expand_scan, is_whole(named_dim)),
+        Algorithm("local", expand_tree, is_whole(named_dim)),
     ),
     flops=scan_flops,
     accuracy=chained,

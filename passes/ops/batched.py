@@ -157,7 +157,7 @@ class Batched:
         *others, found = given
         for is_it, values in reversed(list(zip(is_one, others, strict=True))):
             found = [
-                make.select(make.broadcast(is_it, make.shape_of(value), [0]), value, other)
+                make.select(is_it, value, other, [0])
                 for value, other in zip(values, found, strict=True)
             ]
         self.say(op.results, found)
@@ -287,8 +287,7 @@ def _dot(to: Batched, op: ir.Operation) -> list[Value]:
         [(*shape[:place], to.count, *shape[place:])],
         {DOT_NUMBERS: stablehlo.DotDimensionNumbers.get(lb, rb, lc, rc)},
     )
-    others = [d for d in range(len(shape) + 1) if d != place]
-    return [to.make.transpose(made.results[0], [place, *others])]
+    return [to.make.moved(made.results[0], place, 0)]
 
 
 def _widened(to: Batched, op: ir.Operation, said: _Said | None = None) -> list[Value]:

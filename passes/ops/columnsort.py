@@ -66,7 +66,7 @@ def _lengthened(local: int, shards: int) -> int:
     return -(-local // shards) * shards
 
 
-def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
+def columnsort_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """All elements twice, half of them there and back; and their places, if those decide.
 
     Where shards were made longer, each gets the last few elements of the one before.

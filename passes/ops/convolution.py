@@ -24,11 +24,11 @@ from dtensor.passes.ops.halo import (
     without_halo,
 )
 from dtensor.passes.ops.kernel_ends import ended_results, say_steps
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, placed_of
+from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, WindowDim, read_once
 from dtensor.passes.ops.windows import OVERLAP, share_windows, windows_of, windows_over
-from dtensor.passes.ops.xla_convolutions import REVERSED, settle
+from dtensor.passes.ops.xla_convolutions import REVERSED, make_safe
 
 
 def convolution_flops(op: OpInfo) -> float:
@@ -124,12 +124,8 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
     return found
 
 
-def _overlapping(placed: Placed) -> list[WindowDim]:
-    return _overlapping_of(placed.op)
-
-
 @read_once
-def _overlapping_of(op: OpInfo) -> list[WindowDim]:
+def _overlapping(op: OpInfo) -> list[WindowDim]:
     numbers = convolution_numbers(op.operation)
     shape = op.operand_shapes[0]
     return [dim for dim in _windows(op, numbers) if not dim.window.tiles(shape[dim.operand])]
@@ -138,7 +134,7 @@ def _overlapping_of(op: OpInfo) -> list[WindowDim]:
 def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     """Each shard's windows, with what they read of its neighbours, and local numbers of groups."""
     placed = placed_of(op)
-    dims = _overlapping(placed)
+    dims = _overlapping(placed.op)
     fetch_all(op, placed, dims, len(op.operand_shapes[0]) - 2, [None])
     for name, grouped in _grouped(op.operation):
         split = op.operand_layouts[0].dims[grouped].split
@@ -148,7 +144,7 @@ def expand_convolution(op: LocalOp) -> Sequence[Value] | None:
     whole = ended_results(op, placed, dims, spared_shape(placed, dims, spatial))
     if whole is not None:
         return own_results(op.ctx, [whole], placed, dims, spatial)
-    settle(op.ctx, op.operation)
+    make_safe(op.ctx, op.operation)
     return window_results(op, placed, dims, spatial)
 
 
@@ -166,13 +162,13 @@ def _scale_groups(operation: ir.Operation, name: str, times: int, over: int) -> 
         operation.attributes[name] = index_attr(groups * times // over)
 
 
-def convolution_ties(op: OpInfo) -> list[padding.Tie]:
+def convolution_ties(op: OpInfo) -> list[padding.TiedDims]:
     """Windows read zeros beyond the end; so do both sides where windows walk over the kernel.
 
     A group more of several features on one side makes that side longer by them.
     """
     numbers = convolution_numbers(op.operation)
-    ties: list[padding.Tie] = []
+    ties: list[padding.TiedDims] = []
     for dim in _windows(op, numbers):
         if longer_windows.is_one_to_one(dim.window):
             continue

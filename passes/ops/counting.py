@@ -61,9 +61,7 @@ class Counting:
         self.word = op.operand_layouts[0].dims[dim]
         self.size, self.true = op.operand_shapes[0][dim], true
         shape = op.ctx.shape_of(op.operands[0])
-        # The dimension that is ordered comes last.
-        order = [d for d in range(len(shape)) if d != self.dim] + [self.dim]
-        self.given = op.ctx.transpose(op.operands[0], order)
+        self.given = op.ctx.moved(op.operands[0], self.dim, len(shape) - 1)
         self.keys = keys_of(op.ctx, self.given, is_up)
         self.local = shape[self.dim]
         if true < self.size:
@@ -96,7 +94,7 @@ class Counting:
         nothing = ctx.zeros(ctx.tensor_type(self.wanted, ctx.element_of(self.keys)))
         bits = self._all(ctx.select(is_there, self._bits_at(place), nothing))
         found = ctx.bitcast(bits, ctx.element_of(self.given))
-        return ctx.transpose(found, [*range(1, self.dim + 1), 0, *range(self.dim + 1, rank)])
+        return ctx.moved(found, 0, self.dim)
 
     def _keys(self, ranks: Value) -> tuple[Value, Value]:
         """The keys at some places, and how many keys are below each."""
@@ -213,7 +211,7 @@ class Counting:
         before = Layout.of((Dim(canonical_digits(self.word.axes)), WHOLE), mesh)
         after = Layout.replicated(mesh, 2)
         rows = ctx.relayout(ctx.reshape(words, (1, shape[1])), before, after, shape)
-        shard = ctx.broadcast(ctx.axis_index(self.word.axes), shape)
+        shard = ctx.axis_index(self.word.axes)
         is_before = ctx.compare("LT", ctx.iota(shape, 0, "i32"), shard)
         total = ctx.reduced(ctx.select(is_before, rows, 0), 0, Reduction.SUM)
         return self._unpacked(total, ctx.shape_of(counts))

@@ -12,10 +12,11 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from dtensor.dialect.names import FITS
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import pad_numbers, slice_numbers
-from dtensor.passes.ops.halo import fetch
-from dtensor.passes.ops.opdef import Placed, placed_of
+from dtensor.passes.ops.halo import fetch, split_windows
+from dtensor.passes.ops.opdef import placed_of
 from dtensor.passes.ops.padding import PART
 from dtensor.passes.ops.rule import OpInfo, Window, WindowDim, read_once
 
@@ -23,7 +24,7 @@ MOST_BLOCKS = 16  # of a dimension that a slice may cut: it is no fused matrix t
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class DimBlocks:
     """How one dimension of a slice (or of a pad, the other way round) falls into blocks.
 
     Attributes:
@@ -53,6 +54,7 @@ class Cut:
         low: places in front of the first element; a slice that starts further on has fewer than 0.
         step: a slice keeps one of so many elements; a pad makes as many places of each.
         is_pad: whether it is a pad; one that crops does as a slice does.
+        fits: whether shards fetch what they lack though it is more than little.
     """
 
     before: int
@@ -60,26 +62,28 @@ class Cut:
     low: int
     step: int
     is_pad: bool
+    fits: bool = False
 
     @cached_property
-    def blocks(self) -> Blocks | None:
+    def blocks(self) -> DimBlocks | None:
         """The blocks that both sides fall into; None if none fit."""
         longer, start, shorter = self.before, -self.low, self.after
         if self.is_pad:  # the slice that undoes it
             longer, start, shorter = self.after, self.low, self.before
         if longer == shorter and not start and (self.step == 1 or longer <= 1):
-            return Blocks(longer, 1, 0, 0)
+            return DimBlocks(longer, 1, 0, 0)
         if 0 in (longer, shorter) or longer % self.step:
             return None
         phase = start % self.step
         block = math.gcd(start - phase, shorter * self.step, longer)
-        return Blocks(block, self.step, start - phase, phase)
+        return DimBlocks(block, self.step, start - phase, phase)
 
     @cached_property
     def window(self) -> Window | None:
         """The window that walks over a dimension that little is cut off or added to."""
         high = self.after - self.before - self.low
-        is_little = 0 < PART * max(abs(self.low), abs(high)) <= self.before
+        part = 1 if self.fits else PART
+        is_little = 0 < part * max(abs(self.low), abs(high)) <= self.before
         return Window(1, 1, self.low, high, 1, 1) if is_little and self.step == 1 else None
 
     @cached_property
@@ -104,23 +108,23 @@ def cuts_of(op: OpInfo) -> tuple[Cut, ...]:
         starts, _, steps = slice_numbers(op.operation)
         lows = [-start for start in starts]
     rows = zip(op.operand_shapes[0], op.result_shapes[0], lows, steps, strict=True)
-    return tuple([Cut(*row, is_pad) for row in rows])
+    fits = op.has(FITS)
+    return tuple([Cut(*row, is_pad, fits) for row in rows])
 
 
-def sliding(placed: Placed) -> list[WindowDim]:
-    """The split dimensions along which windows walk."""
-    rows = enumerate(zip(placed.operands[0].dims, cuts_of(placed.op), strict=True))
-    found = [(d, cut.window) for d, (dim, cut) in rows if dim.split > 1]
+def sliding(op: OpInfo) -> list[WindowDim]:
+    """The dimensions along which windows walk."""
+    found = [(d, cut.window) for d, cut in enumerate(cuts_of(op))]
     return [WindowDim(d, (~0, d), d, window) for d, window in found if window is not None]
 
 
 def fetch_sliding(op: LocalOp) -> list[int]:
-    """Fetch what the op keeps along such dimensions: nothing is left to do there; gives these.
+    """Fetch what the op keeps along such split dimensions: nothing is left to do; gives these.
 
     Operand 1 stands where there is no element, if there is one.
     """
-    placed = placed_of(op)
-    dims, fill = sliding(placed), op.operands[1] if len(op.operands) > 1 else None
+    placed, fill = placed_of(op), op.operands[1] if len(op.operands) > 1 else None
+    dims = split_windows(placed, sliding(placed.op))
     for dim in dims:
         op.operation.operands[0] = fetch(op.ctx, op.operands[0], placed, dim, fill)
     return [dim.operand for dim in dims]

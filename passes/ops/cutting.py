@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dtensor.dialect.mlir import Value
+from dtensor.dialect.names import FITS
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import joins, longer_cuts
@@ -23,12 +24,12 @@ from dtensor.passes.ops.attributes import (
     pad_numbers,
     slice_numbers,
 )
-from dtensor.passes.ops.cut_dims import Blocks, Cut, cuts_of, fetch_sliding, sliding
+from dtensor.passes.ops.cut_dims import Cut, DimBlocks, cuts_of, fetch_sliding, sliding
 from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.halo import halo, without_halo
 from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.loops import take
-from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of, says
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
 
@@ -144,7 +145,7 @@ def expand_slice(op: LocalOp) -> Sequence[Value] | None:
     return list(op.again().results) if owned else None
 
 
-def _blocks(cut: Cut) -> Blocks:
+def _blocks(cut: Cut) -> DimBlocks:
     found = cut.blocks
     assert found is not None, "a slice or pad whose blocks do not align was split"
     return found
@@ -158,8 +159,7 @@ def _owned_elements(op: LocalOp, dim: int, cut: Cut) -> Value:
     local_index, mine = ctx.localise_index(index, layout, dim, cut.before)
     local_index = clamped(ctx, local_index, cut.before // layout.dims[dim].split)
     value = take(ctx, op.operands[0], local_index, dim)
-    mask = ctx.broadcast(mine, ctx.shape_of(value), [dim])
-    return ctx.select(mask, value, ctx.identity("sum", value.type))
+    return ctx.select(mine, value, ctx.identity("sum", value.type), [dim])
 
 
 def expand_pad(op: LocalOp) -> None:
@@ -255,6 +255,7 @@ PAD = OpDef(
     fuses=True,
     moves_only=True,
     padding=longer_cuts.OF_PAD,
+    known=says(FITS),
 )
 CONCATENATE = OpDef(
     concatenate_rule,

@@ -111,15 +111,12 @@ def expand_slice_by_owner(op: LocalOp) -> Sequence[Value]:
     for d in many:
         first = _first(op, op.operands[d + 1], shape[d] - window[d], starts[d])
         index = ctx.iota((window[d],), 0, ctx.element_of(first))
-        index = ctx.binary("add", index, ctx.broadcast(first, (window[d],)))
+        index = ctx.binary("add", index, first)
         local_index, mine = ctx.localise_index(index, layout, d, shape[d])
         value = take(ctx, value, clamped(ctx, local_index, sizes[d]), d)
         masks.append((mine, [d]))
-    result = ctx.shape_of(value)
     for mask, dims in masks:
-        value = ctx.select(
-            ctx.broadcast(mask, result, dims), value, ctx.identity("sum", value.type)
-        )
+        value = ctx.select(mask, value, ctx.identity("sum", value.type), dims)
     return [value]
 
 
@@ -144,7 +141,7 @@ def expand_update_by_owner(op: LocalOp) -> Sequence[Value]:
     sizes = ctx.shape_of(update)
     old = ctx.dynamic_slice(operand, starts, sizes)
     for mask, dims in masks:
-        update = ctx.select(ctx.broadcast(mask, sizes, dims), update, old)
+        update = ctx.select(mask, update, old, dims)
     return [ctx.updated(operand, update, starts)]
 
 
@@ -159,14 +156,14 @@ def _updated(op: LocalOp, dim: int, first: Value, starts: list[Value]) -> Value:
     local, element = size // layout.dims[dim].split, ctx.element_of(first)
     if not layout.dims[dim].is_contiguous or count >= local:
         index = ctx.global_index(layout, dim, size, element)
-        return ctx.binary("subtract", index, ctx.broadcast(first, ctx.shape_of(index)))
+        return ctx.binary("subtract", index, first)
     offset = ctx.shard_offset(layout, dim, size)
     assert offset is not None, "a dimension with owners is split"
     ahead = ctx.binary("subtract", first, ctx.convert(offset, element))
     starts[dim] = clamped(ctx, ahead, local - count + 1)
     behind = ctx.binary("subtract", starts[dim], ahead)
     index = ctx.iota((count,), 0, element)
-    return ctx.binary("add", index, ctx.broadcast(behind, (count,)))
+    return ctx.binary("add", index, behind)
 
 
 def _starts(
@@ -197,7 +194,7 @@ def _first(op: LocalOp, start: Value, last: int, like: Value) -> Value:
     return op.ctx.convert(clamped(op.ctx, start, last + 1), op.ctx.element_of(like))
 
 
-def lengthen_slice(op: padding.Grown) -> None:
+def lengthen_dynamic_slice(op: padding.Grown) -> None:
     """What is taken whole stays so; other slices still end at the true end."""
     op.set_integers("slice_sizes", op.results[0])
     _end_at_true_end(op, op.results[0], first=1)
@@ -224,7 +221,7 @@ DYNAMIC_SLICE = OpDef(
     ),
     fuses=True,
     moves_only=True,
-    padding=padding.Padding(padding.indexing, lengthen_slice),
+    padding=padding.Padding(padding.indexing, lengthen_dynamic_slice),
 )
 DYNAMIC_UPDATE_SLICE = OpDef(
     dynamic_update_slice_rule,

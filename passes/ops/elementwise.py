@@ -29,7 +29,7 @@ from dtensor.passes.ops.table import opdef
 
 # Per reduction and op, which operands are parts (P) and which are complete (c). The result is a
 # part of the same reduction.
-PASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+PARTIAL_PASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "sum": {
         "negate": ("P",),  # -(a + b) = -a + -b
         "real": ("P",),  # linear
@@ -76,7 +76,7 @@ SWAPS: Mapping[str, Mapping[str, str]] = {
 }
 
 # Lines of the tables above that hold for these kinds of elements alone.
-ONLY: Mapping[tuple[str, str], tuple[str, ...]] = {
+ONLY_KINDS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("sum", "divide"): INEXACT,
     ("prod", "power"): ("unsigned",),
     ("max", "negate"): ("float",),
@@ -110,9 +110,9 @@ def elementwise_rule(op: OpInfo) -> OpRule:
     name = (combined.op if combined is not None else op.name).partition(".")[2]
     kind = element_kind(element)[0]
     for reduction in reductions_of(element):
-        if kind not in ONLY.get((reduction, name), (kind,)):
+        if kind not in ONLY_KINDS.get((reduction, name), (kind,)):
             continue
-        for parts in PASSES[reduction].get(name, ()):
+        for parts in PARTIAL_PASSES[reduction].get(name, ()):
             if reduction != "sum" or _is_exact(op.operation, parts):
                 builder.passes_each([reduction], [part == "P" for part in parts])
         swapped = SWAPS.get(name, {}).get(reduction)

@@ -16,7 +16,7 @@ from dtensor.dialect.ends import EDGE, REFLECT, WRAP, Ends
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.exchanges import from_beside, permuted
-from dtensor.passes.ops.reach import Reach
+from dtensor.passes.ops.reach import WindowReach
 from dtensor.passes.ops.rule import Window
 
 
@@ -45,7 +45,7 @@ class Around:
 
     @classmethod
     def of(
-        cls, window: Window, size: int, steps: int, shards: int, found: Reach | None = None
+        cls, window: Window, size: int, steps: int, shards: int, found: WindowReach | None = None
     ) -> Around:
         """What shards of `size` elements and `steps` windows in all need, which read as `found`."""
         ends, gap, local = window.ends, window.base_dilation, size // shards

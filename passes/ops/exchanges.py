@@ -19,7 +19,7 @@ from dtensor.dialect.names import AXES, SHARD_PERMUTE, SOURCES
 from dtensor.passes.creation import integers_attr, with_sizes
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.loops import looked_up
-from dtensor.passes.ops.rounds import Round
+from dtensor.passes.ops.rounds import PermuteRound
 
 
 def exchanged(
@@ -49,16 +49,14 @@ def dealt(ctx: ExpansionContext, value: Value, dim: int, hands: int) -> Value:
     """Elements along a dimension put in `hands` blocks: element i stands in block `i % hands`."""
     shape = ctx.shape_of(value)
     value = ctx.regrouped(value, dim, shape[dim] // hands, hands)
-    order = list(range(len(shape) + 1))
-    order[dim], order[dim + 1] = dim + 1, dim
-    return ctx.reshape(ctx.transpose(value, order), shape)
+    return ctx.reshape(ctx.moved(value, dim, dim + 1), shape)
 
 
 Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ShiftPart:
     """Some elements of each shard, and where they come from.
 
     Attributes:
@@ -74,7 +72,7 @@ class Part:
     count: int
 
 
-def parts_of(shift: int, size: int, shards: int, wanted: Sequence[Range]) -> list[Part]:
+def parts_of(shift: int, size: int, shards: int, wanted: Sequence[Range]) -> list[ShiftPart]:
     """What shards need of a dimension of `size` elements that is shifted, for some ranges of it.
 
     `wanted` are ranges of the result.
@@ -94,7 +92,7 @@ def parts_of(shift: int, size: int, shards: int, wanted: Sequence[Range]) -> lis
         inside = [(low, high) for low, high in inside if low < high]
         if inside:
             first, last = min(low for low, _ in inside), max(high for _, high in inside)
-            found.append(Part(before % shards, first, origin + first - start, last - first))
+            found.append(ShiftPart(before % shards, first, origin + first - start, last - first))
     return found
 
 
@@ -126,7 +124,11 @@ def from_beside(ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], ho
 
 
 def shifted(
-    ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, parts: Sequence[Part]
+    ctx: ExpansionContext,
+    value: Value,
+    axes: Sequence[AxisRef],
+    dim: int,
+    parts: Sequence[ShiftPart],
 ) -> Value:
     """The shard after a shift; elements that no part brings are those of any shard."""
     shards = devices_along(axes)
@@ -151,7 +153,7 @@ def in_rounds(
     result: Value,
     dim: int,
     axes: Sequence[AxisRef],
-    rounds: Sequence[Round],
+    rounds: Sequence[PermuteRound],
     size: int = 1,
 ) -> Value:
     """`result`, with what the rounds bring of what the shards have in `value`.

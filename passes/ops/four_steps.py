@@ -22,13 +22,13 @@ from dtensor.passes.ops.exchanges import exchanged
 from dtensor.passes.ops.loops import numbered, take
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.rule import element_bytes
-from dtensor.passes.ops.transform_rows import Kind, Rows, Steps, best_steps, half
+from dtensor.passes.ops.transform_rows import FourSteps, Kind, RowsOfShards, best_steps, half
 
 TRANSFORM = "stablehlo.fft"
 TYPE, LENGTH = "fft_type", "fft_length"
 
 
-def kind_of(operation: ir.Operation) -> Kind:
+def transform_kind(operation: ir.Operation) -> Kind:
     """FFT, IFFT, RFFT or IRFFT."""
     return Kind(str(operation.attributes[TYPE]).removesuffix(">").rpartition(" ")[2])
 
@@ -41,7 +41,7 @@ def transform_attributes(kind: Kind, length: int) -> dict[str, ir.Attribute]:
     }
 
 
-def steps_of(placed: Placed) -> Steps | None:
+def steps_of(placed: Placed) -> FourSteps | None:
     """How the split dimension is transformed; None if it is not split, or its length is prime."""
     op, lengths = placed.op, integers(placed.op.attribute(LENGTH))
     words = placed.operands[0].dims[-1], placed.results[0].dims[-1]
@@ -49,7 +49,7 @@ def steps_of(placed: Placed) -> Steps | None:
     if len(lengths) > 1 or p == 1 or words[0] != words[1] or not words[0].is_contiguous:
         return None
     given, made = op.operand_shapes[0][-1], op.result_shapes[0][-1]
-    return best_steps(kind_of(op.operation), lengths[0], p, given // p, made // p)
+    return best_steps(transform_kind(op.operation), lengths[0], p, given // p, made // p)
 
 
 def step_bytes(placed: Placed) -> tuple[Traffic, ...]:
@@ -144,7 +144,7 @@ class _FourSteps:
         value = self.ctx.reversed(value, self.rank + 1)
         return self.longer(self.cut(value, 1, 0, columns - 1), 1, columns, in_front=True)
 
-    def put_together(self, value: Value, rows: Rows, count: int) -> Value:
+    def put_together(self, value: Value, rows: RowsOfShards, count: int) -> Value:
         """Rows of which several shards may have a part; where one has none, it has zeros."""
         if rows.is_aligned:
             return self.cut(value, 0, 0, count)
@@ -236,7 +236,7 @@ class _FourSteps:
     def scalar(self) -> ir.Type:
         return self.ctx.tensor_type((), self.index)
 
-    def start(self, rows: Rows) -> Value:
+    def start(self, rows: RowsOfShards) -> Value:
         """Where in its first row the shard begins."""
         return self.ctx.modulo(self.ctx.times(self.shard, rows.shard), rows.width)
 

@@ -21,10 +21,10 @@ from dtensor.passes.ops.four_steps import (
     TRANSFORM,
     TYPE,
     expand_steps,
-    kind_of,
     step_bytes,
     steps_of,
     transform_attributes,
+    transform_kind,
 )
 from dtensor.passes.ops.linalg import leading
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed
@@ -53,7 +53,9 @@ def fft_rule(op: OpInfo) -> OpRule:
 
 def _check_lengths(op: OpInfo, shape: Shape, lengths: list[int]) -> None:
     read = list(lengths)
-    if kind_of(op.operation) is Kind.IRFFT:  # of length 0 nothing is read; jax gives one element
+    if (
+        transform_kind(op.operation) is Kind.IRFFT
+    ):  # of length 0 nothing is read; jax gives one element
         read[-1] = read[-1] // 2 + 1 if read[-1] else min(shape[-1], 1)
     if list(shape[len(shape) - len(read) :]) != read:
         error(
@@ -88,7 +90,7 @@ def _is_whole(placed: Placed) -> bool:
 def expand_whole(op: LocalOp) -> Sequence[Value]:
     """The true length is transformed; behind it stand zeros."""
     ctx, operation = op.ctx, op.operation
-    kind, length = kind_of(operation), integers(operation.attributes[LENGTH])[0]
+    kind, length = transform_kind(operation), integers(operation.attributes[LENGTH])[0]
     given, made = kind.sizes(length)
     rank = len(op.operand_shapes[0])
     value = ctx.cut(op.operands[0], rank - 1, 0, given)
@@ -97,17 +99,17 @@ def expand_whole(op: LocalOp) -> Sequence[Value]:
     return [ctx.lengthened(value, rank - 1, 0, op.result_shapes[0][-1])]
 
 
-def fft_ties(op: OpInfo) -> list[padding.Tie]:
+def fft_ties(op: OpInfo) -> list[padding.TiedDims]:
     """A row may be longer, and so may its transform."""
     lengths, last = integers(op.attribute(LENGTH)), len(op.operand_shapes[0]) - 1
     if len(lengths) > 1 or not factors(lengths[0]):
         return []
     ends = padding.Along(0, last), padding.Along(~0, last)
-    given, made = kind_of(op.operation).sizes(lengths[0])
+    given, made = transform_kind(op.operation).sizes(lengths[0])
     return [ends] if given == made else [(end,) for end in ends]
 
 
-def fft_alike(op: OpInfo) -> list[padding.Tie]:
+def fft_alike(op: OpInfo) -> list[padding.TiedDims]:
     """A row of real numbers and the half of its transform are split alike."""
     ties = fft_ties(op)
     return [(*ties[0], *ties[1])] if len(ties) > 1 else []

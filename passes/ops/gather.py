@@ -70,8 +70,8 @@ def expand_gather(op: LocalOp) -> Sequence[Value] | None:
     found = gathered_here(op)
     if found is None:
         return None
-    mask = op.ctx.broadcast(found.is_here, op.local_result_shape(), found.places)
-    return [op.ctx.select(mask, found.value, op.ctx.identity("sum", found.value.type))]
+    nothing = op.ctx.identity("sum", found.value.type)
+    return [op.ctx.select(found.is_here, found.value, nothing, found.places)]
 
 
 def gathered_here(op: LocalOp) -> Gathered | None:

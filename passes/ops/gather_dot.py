@@ -119,8 +119,7 @@ def expand_gather_dot(op: LocalOp) -> Sequence[Value]:
     if not summed.keys() & set(found.places):
         made = _product(op, product, value, other)
         return [_kept(op, found, made, {r: k for k, r in enumerate(product.result)})]
-    mask = ctx.broadcast(found.is_here, ctx.shape_of(value), found.places)
-    value = ctx.select(mask, value, 0)
+    value = ctx.select(found.is_here, value, 0, found.places)
     other = _kept(op, found, other, dict(product.batching) | summed)
     return [_product(op, product, value, other)]
 

@@ -22,10 +22,10 @@ from dtensor.passes.ops.ends import Around, surrounded
 from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.folds import fold_bytes, fold_fits, folded_results
 from dtensor.passes.ops.opdef import Algorithm, Placed, Traffic
-from dtensor.passes.ops.reach import Reach, reach
-from dtensor.passes.ops.rule import WindowDim, element_bytes
+from dtensor.passes.ops.reach import WindowReach, reach
+from dtensor.passes.ops.rule import OpInfo, WindowDim, element_bytes
 
-Find = Callable[[Placed], list[WindowDim]]
+Find = Callable[[OpInfo], list[WindowDim]]
 
 
 def halo(expand: Expander, find: Find, fills: bool = True) -> Algorithm:
@@ -36,14 +36,14 @@ def halo(expand: Expander, find: Find, fills: bool = True) -> Algorithm:
     return Algorithm(
         "halo",
         expand,
-        lambda placed: reaches(placed, find(placed)),
-        lambda placed: tuple(halo_bytes(placed, find(placed), fills)),
+        lambda placed: reaches(placed, find(placed.op)),
+        lambda placed: tuple(halo_bytes(placed, find(placed.op), fills)),
     )
 
 
 def without_halo(find: Find) -> Callable[[Placed], bool]:
     """Whether no such dimension is split."""
-    return lambda placed: not split_windows(placed, find(placed))
+    return lambda placed: not split_windows(placed, find(placed.op))
 
 
 def split_windows(placed: Placed, dims: Sequence[WindowDim]) -> list[WindowDim]:
@@ -73,7 +73,7 @@ def _sizes(placed: Placed, dim: WindowDim) -> tuple[int, int]:
     return op.operand_shapes[0][dim.operand], op.shape(slot)[d]
 
 
-def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
+def _reach(placed: Placed, dim: WindowDim) -> WindowReach | None:
     split = placed.operands[0].dims[dim.operand].split
     # From all others it is a gather, which an axis may do that moves elsewhere at less cost.
     hops = max(1, split // 2) if dim.window.is_bare else 1
@@ -83,13 +83,13 @@ def _reach(placed: Placed, dim: WindowDim) -> Reach | None:
     return found if fold_fits(dim.window.folds, _sizes(placed, dim)[1], split) else None
 
 
-def _reached(placed: Placed, dim: WindowDim) -> Reach:
+def _reached(placed: Placed, dim: WindowDim) -> WindowReach:
     found = _reach(placed, dim)
     assert found is not None, "a halo of more than shards may be asked for"
     return found
 
 
-def _around(placed: Placed, dim: WindowDim, found: Reach | None) -> Around:
+def _around(placed: Placed, dim: WindowDim, found: WindowReach | None) -> Around:
     """What stands around a dimension, with what a shard reads of it; None if it is whole."""
     split = placed.operands[0].dims[dim.operand].split
     return Around.of(dim.window, *_sizes(placed, dim), split, found)
@@ -152,7 +152,7 @@ def fetch(
     mask = None if fill is None else is_inside(ctx, placed, dim, shape)
     if fill is None or mask is None:
         return value
-    return ctx.select(mask, value, ctx.broadcast(fill, shape))
+    return ctx.select(mask, value, fill)
 
 
 def is_inside(
@@ -166,11 +166,13 @@ def is_inside(
     wide = index_element(size + found.length)
     index, shard = ctx.iota((found.length,), 0, wide), ctx.axis_index(word.axes)
     first = _begun(ctx, ctx.convert(shard, wide), found, found.origin, 0)
-    index = ctx.binary("add", index, ctx.broadcast(first, (found.length,)))
+    index = ctx.binary("add", index, first)
     return ctx.broadcast(ctx.within(index, 0, size), shape, [dim.operand])
 
 
-def _begun(ctx: ExpansionContext, shard: Value, found: Reach, first: int, local: int) -> Value:
+def _begun(
+    ctx: ExpansionContext, shard: Value, found: WindowReach, first: int, local: int
+) -> Value:
     """Where a shard begins to read: shard 0 at `first`, others later by less `local` for each."""
     moved = ctx.times(shard, found.places // found.apart - local)
     if found.spare:
@@ -302,7 +304,7 @@ def window_results(
     return own_results(op.ctx, results, placed, dims, numbers)
 
 
-def _spares(placed: Placed, dims: Sequence[WindowDim]) -> list[tuple[WindowDim, Reach]]:
+def _spares(placed: Placed, dims: Sequence[WindowDim]) -> list[tuple[WindowDim, WindowReach]]:
     """The dimensions along which shards compute more results than their own."""
     found = [(dim, _reach(placed, dim)) for dim in split_windows(placed, dims)]
     return [(dim, one) for dim, one in found if one is not None and one.spare]

@@ -240,7 +240,7 @@ def take_each(ctx: ExpansionContext, value: Value, index: Value, dim: int) -> Va
         [], [dim], others, list(range(1, len(shape))), [dim], len(shape)
     )
     taken = ctx.gather(value, index, [1] * len(shape), numbers, ctx.shape_of(index))
-    return ctx.transpose(taken, [*range(1, dim + 1), 0, *range(dim + 1, len(shape))])
+    return ctx.moved(taken, 0, dim)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dtensor.passes.ops.exchanges import in_rounds
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.rounds import (
     MOST_SHARDS,
-    Round,
+    PermuteRound,
     elements_sent,
     rounds_of_cut,
     rounds_of_join,
@@ -100,7 +100,7 @@ def cut_bytes(placed: Placed) -> tuple[Traffic, ...]:
     return _traffic(placed, dim, _cut_rounds(placed, dim))
 
 
-def _traffic(placed: Placed, dim: int, rounds: Sequence[Round]) -> tuple[Traffic, ...]:
+def _traffic(placed: Placed, dim: int, rounds: Sequence[PermuteRound]) -> tuple[Traffic, ...]:
     elements, count = elements_sent(rounds)
     size = float(elements * placed.row_bytes(~0, dim))
     return (Traffic(placed.results[0].dims[dim].axes, size, count),)
@@ -129,11 +129,11 @@ def _joined_dim(op: OpInfo) -> int:
     return integer(op.attribute("dimension"))
 
 
-def _join_rounds(placed: Placed, dim: int) -> tuple[Round, ...]:
+def _join_rounds(placed: Placed, dim: int) -> tuple[PermuteRound, ...]:
     sizes = tuple([shape[dim] for shape in placed.op.operand_shapes])
     return rounds_of_join(sizes, placed.results[0].dims[dim].split)
 
 
-def _cut_rounds(placed: Placed, dim: int) -> tuple[Round, ...]:
+def _cut_rounds(placed: Placed, dim: int) -> tuple[PermuteRound, ...]:
     cut = cuts_of(placed.op)[dim]
     return rounds_of_cut(cut.before, -cut.low, cut.after, placed.results[0].dims[dim].split)

@@ -22,7 +22,7 @@ from dtensor.passes.ops.elements import INEXACT, element_kind
 from dtensor.passes.ops.opdef import Placed
 from dtensor.passes.ops.padding import Grown
 from dtensor.passes.ops.rule import Window, WindowDim
-from dtensor.passes.ops.xla_convolutions import settle
+from dtensor.passes.ops.xla_convolutions import make_safe
 
 
 def say_steps(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[int, int]]) -> None:
@@ -108,7 +108,7 @@ def _results(
     if not ended:
         op.operation.operands[0] = value
         op.operation.attributes["padding"] = matrix_attr(padding)
-        settle(ctx, op.operation)
+        make_safe(ctx, op.operation)
         type_ = ctx.tensor_type(shape, op.result_element())
         result: Value = op.again(types=[type_]).results[0]
         return result
@@ -128,9 +128,8 @@ def _results(
     for k in range(count):
         # The places of the elements that are multiplied with this shard's part of the true kernel.
         end = ctx.binary("add", ctx.times(one.end, gap), k * step - gap + 1 - low)
-        inside = ctx.compare("LT", places, ctx.broadcast(end, (size,)))
-        inside = ctx.broadcast(inside, ctx.shape_of(value), [d])
-        kept = ctx.select(inside, value, 0)
+        inside = ctx.compare("LT", places, end)
+        kept = ctx.select(inside, value, 0, [d])
         last = low - k * step + (size - 1) * apart  # place of the last element
         parts.append(made(kept, k, 1, (steps - 1) * gap - last))
     if count < shape[of_result]:

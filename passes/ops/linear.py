@@ -11,10 +11,10 @@ from dtensor.passes.ops.patterns import adds
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
 
-Kept = list[int | None]  # per dimension of a result, that of the operand which it is
+KeptDims = list[int | None]  # per dimension of a result, that of the operand which it is
 
 
-def kept_dims(op: ir.Operation, sides: Sequence[int]) -> Kept | None:
+def kept_dims(op: ir.Operation, sides: Sequence[int]) -> KeptDims | None:
     """Per dimension of the result, the dimension of operands `sides` that it is; None of others.
 
     None if the operation is no affine map of these operands, which depend on what is carried.
@@ -41,7 +41,7 @@ def kept_dims(op: ir.Operation, sides: Sequence[int]) -> Kept | None:
 _MOVES = ("broadcast_in_dim", "concatenate", "reshape", "reverse", "slice", "transpose")
 
 
-def _kept(op: ir.Operation, side: int) -> Kept:
+def _kept(op: ir.Operation, side: int) -> KeptDims:
     """By the rule of the operation: a dimension is another one if one factor walks all of both."""
     info = OpInfo.of(op)
     rule = None if info is None else rule_of(info)
@@ -57,7 +57,7 @@ def adds_to(op: ir.Operation, k: int) -> bool:
     return is_one or (op.name == "stablehlo.select" and k > 0)
 
 
-class Groups(DisjointSets[tuple[Value, int]]):
+class CoupledDims(DisjointSets[tuple[Value, int]]):
     """Dimensions of values that go together, each element by itself, and those that are mixed."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Groups(DisjointSets[tuple[Value, int]]):
         self._values[value] = None
         self._mixed += [(value, d) for d in dims]
 
-    def note(self, op: ir.Operation, sides: Sequence[int], kept: Kept) -> None:
+    def note(self, op: ir.Operation, sides: Sequence[int], kept: KeptDims) -> None:
         """What an operation does with its operands `sides`."""
         result: Value = op.results[0]
         self.mix(result, [r for r, d in enumerate(kept) if d is None])

@@ -22,15 +22,16 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 from dtensor.passes.ops.cut_dims import cuts_of
-from dtensor.passes.ops.padding import Along, Fill, Grown, Padding, Tie, indexing, little_apart
+from dtensor.passes.ops.padding import Along, Fill, Grown, Padding, TiedDims, indexing, little_apart
 from dtensor.passes.ops.rule import OpInfo
 
-Row = tuple[int, int, int]  # an operand, where a stretch begins in it, and how many elements it has
+# Of a splice: an operand, where a stretch begins in it, and how many elements it has.
+SplicePart = tuple[int, int, int]
 
 
-def slice_ties(op: OpInfo) -> list[Tie]:
+def slice_ties(op: OpInfo) -> list[TiedDims]:
     """What is kept is as long as what it is kept of, or a share of it."""
-    ties: list[Tie] = []
+    ties: list[TiedDims] = []
     for d, cut in enumerate(cuts_of(op)):
         if cut.before != cut.after and (cut.step == 1 or -cut.low < cut.step):
             ties.append((Along(0, d, cut.step), Along(~0, d)))
@@ -73,9 +74,9 @@ def _longer(op: Grown, value: Value, more: Sequence[int]) -> Value:
     return make.pad(value, fill, [0] * len(more), more) if any(more) else value
 
 
-def pad_ties(op: OpInfo) -> list[Tie]:
+def pad_ties(op: OpInfo) -> list[TiedDims]:
     """What is padded is as long as the result, or a share of it."""
-    ties: list[Tie] = []
+    ties: list[TiedDims] = []
     for d, cut in enumerate(cuts_of(op)):
         low, has_gaps = cut.low, cut.step > 1
         does_nothing = cut.before == cut.after and not low and not has_gaps
@@ -88,7 +89,7 @@ def pad_ties(op: OpInfo) -> list[Tie]:
     return ties
 
 
-def pad_alike(op: OpInfo) -> list[Tie]:
+def pad_alike(op: OpInfo) -> list[TiedDims]:
     """What little is added to or cropped is split as what it becomes, fetched in halos."""
     lows, highs, _ = pad_numbers(op.operation)
     return [tie for tie in _pad_alike(op) if lows[tie[0].dim] * highs[tie[0].dim] >= 0]
@@ -123,7 +124,7 @@ def lengthen_pad(op: Grown) -> None:
     _move(op, moved, op.operation.operands[1])
 
 
-def concatenate_ties(op: OpInfo) -> list[Tie]:
+def concatenate_ties(op: OpInfo) -> list[TiedDims]:
     """An operand that has most of the result is as long as it."""
     dim = integer(op.attribute("dimension"))
     sizes = [shape[dim] for shape in op.operand_shapes]
@@ -150,7 +151,7 @@ def lengthen_concatenate(op: Grown) -> None:
     op.instead[0] = _spliced(op, values, dim, rows, size, point)
 
 
-def reverse_ties(op: OpInfo) -> list[Tie]:
+def reverse_ties(op: OpInfo) -> list[TiedDims]:
     """Both sides are of one length."""
     dims = integers(op.attribute("dimensions"))
     return [(Along(0, d), Along(~0, d)) for d in dims if op.operand_shapes[0][d] > 1]
@@ -184,7 +185,7 @@ def lengthen_backward(op: Grown, dim: int) -> None:
             op.instead[k] = _spliced(op, [result], dim, rows, size, point)
 
 
-def splice_ties(op: OpInfo) -> list[Tie]:
+def splice_ties(op: OpInfo) -> list[TiedDims]:
     """The operands that are as long as the result are so still."""
     dim = integer(op.attribute(DIM))
     size = op.result_shapes[0][dim]
@@ -196,14 +197,14 @@ def lengthen_splice(op: Grown) -> None:
     """The same stretches, and one more of anything."""
     dim = integer(op.operation.attributes[DIM])
     columns = [integers(op.operation.attributes[name]) for name in (SOURCES, STARTS, COUNTS)]
-    rows: list[Row] = list(zip(*columns, strict=True))
+    rows: list[SplicePart] = list(zip(*columns, strict=True))
     sizes = [shape[dim] if shape else None for shape in op.operands]
     rows = _completed(rows, sizes, op.results[0][dim])
     for name, column in zip((SOURCES, STARTS, COUNTS), zip(*rows, strict=True), strict=True):
         op.set_integers(name, column)
 
 
-def _move(op: Grown, moved: dict[int, list[Row]], fill: Value | None = None) -> None:
+def _move(op: Grown, moved: dict[int, list[SplicePart]], fill: Value | None = None) -> None:
     """Move elements of the result along some dimensions; source 0 is the result, 1 the fill."""
     value: Value = op.operation.results[0]
     for d, rows in moved.items():
@@ -216,7 +217,7 @@ def _spliced(
     op: Grown,
     values: Sequence[Value],
     dim: int,
-    rows: Sequence[Row],
+    rows: Sequence[SplicePart],
     size: int,
     point: ir.InsertionPoint,
 ) -> Value:
@@ -230,7 +231,9 @@ def _spliced(
     return made
 
 
-def _completed(rows: Sequence[Row], sizes: Sequence[int | None], size: int) -> list[Row]:
+def _completed(
+    rows: Sequence[SplicePart], sizes: Sequence[int | None], size: int
+) -> list[SplicePart]:
     """Stretches with one more of anything behind them, so that they are `size` elements.
 
     It moves with the longest that comes from an operand as long as the result, so that it costs

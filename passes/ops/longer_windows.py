@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from dtensor.dialect.ends import write_ends, write_folds
 from dtensor.passes.creation import matrix_attr
-from dtensor.passes.ops.padding import Along, Fill, Grown, Tie
+from dtensor.passes.ops.padding import Along, Fill, Grown, TiedDims
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import Window, WindowDim
 
 
-def window_tie(count: int, dim: WindowDim, fill: Fill | Reduction) -> Tie:
+def window_tie(count: int, dim: WindowDim, fill: Fill | Reduction) -> TiedDims:
     """The tie of a dimension that windows walk over, and of what has an element for each of them.
 
     They walk over `count` operands, which hold `fill` beyond the end; there are as many results.

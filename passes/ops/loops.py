@@ -9,14 +9,14 @@ from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.passes.builder import Builder, new_block
 from dtensor.passes.creation import with_sizes
 
-Step = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
+LoopBody = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
 
 
 def counted_loop(
     make: Builder,
     trips: int | Value,
     carried: Sequence[Value],
-    step: Step,
+    step: LoopBody,
 ) -> list[Value]:
     """What is carried after `trips` turns of a loop.
 

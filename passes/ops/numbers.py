@@ -28,7 +28,7 @@ from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.patterns import adds
 from dtensor.passes.program import never_changed
 
-MOST = 1 << 22  # elements of an array that is computed here
+MOST_ELEMENTS = 1 << 22  # elements of an array that is computed here
 _DEEPEST = 60  # operations one behind the other
 
 Numbers = NDArray[Any]
@@ -104,7 +104,7 @@ class _Reader:
             return None
         compute = _COMPUTED.get(op.name) or (self.has_functions and _FUNCTIONS.get(op.name)) or None
         dtype = _dtype(str(type_.element_type), self.wide)
-        if compute is None or dtype is None or np.prod(type_.shape, dtype=float) > MOST:
+        if compute is None or dtype is None or np.prod(type_.shape, dtype=float) > MOST_ELEMENTS:
             return None
         given = []
         for operand in op.operands:

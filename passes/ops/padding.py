@@ -48,12 +48,12 @@ class Along(NamedTuple):
     times: int = 1
 
 
-Tie = tuple[Along, ...]
-Ties = Callable[[OpInfo], Sequence[Tie]]
+TiedDims = tuple[Along, ...]
+Ties = Callable[[OpInfo], Sequence[TiedDims]]
 PART = 8  # of a dimension is little
 
 
-def is_little_apart(op: OpInfo, tie: Tie) -> bool:
+def is_little_apart(op: OpInfo, tie: TiedDims) -> bool:
     """Whether the dimensions of a tie are in no proportion, and the last is so but for little."""
     one, other = tie[0], tie[-1]
     size, more = op.shape(one.slot)[one.dim] * other.scale, op.shape(other.slot)[other.dim]

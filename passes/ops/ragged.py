@@ -196,7 +196,7 @@ def _of_groups(op: LocalOp, numbers: _Numbers, own: Value, first: Value, behind:
     dim = len(numbers.batching) + numbers.free[0].index(ragged)
     shape = ctx.shape_of(made)
     row = ctx.iota(shape, dim, ctx.element_of(first))
-    count = ctx.broadcast(ctx.binary("subtract", behind, first), shape)
+    count = ctx.binary("subtract", behind, first)
     made = ctx.select(ctx.compare("LT", row, count), made, 0)
     longer = ctx.lengthened(made, dim, rows, 2 * rows)
     start = ctx.binary("subtract", rows, first)

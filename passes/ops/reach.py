@@ -16,7 +16,7 @@ from dtensor.passes.ops.rule import Window
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class WindowReach:
     """What the windows of each shard read of one dimension, in elements.
 
     Attributes:
@@ -68,7 +68,7 @@ class Reach:
 @lru_cache(4096)
 def reach(
     size: int, steps: int, window: Window, shards: int, hops: int = 1, may_spare: bool = False
-) -> Reach | None:
+) -> WindowReach | None:
     """What shards of a dimension read; None if the shards nearest on each side do not have it.
 
     Args:
@@ -102,7 +102,7 @@ def reach(
     pads = origin * apart + window.low, end + spare - 1 - last * apart
     margins = frame[0] - fetched[0], frame[1] - fetched[1]
     sizes = local, length, origin, places, apart, spare
-    return Reach(*fetched, margins, frame[0] + origin, *sizes, pads)
+    return WindowReach(*fetched, margins, frame[0] + origin, *sizes, pads)
 
 
 def _fetched(size: int, local: int, needs: Iterable[tuple[int, int, int]]) -> tuple[int, int]:

@@ -9,13 +9,14 @@ steps, each from the init value, and a split dimension is gathered for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder, filling, new_block
 from dtensor.passes.disjoint_sets import DisjointSets
-from dtensor.passes.ops.attributes import is_identity, shape_of
+from dtensor.passes.ops.attributes import is_identity
 from dtensor.passes.ops.combiners import combiner, combiners
+from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.program import copy_to
 
 
@@ -95,13 +96,19 @@ def started_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     ]
     if not late:
         return []
-    make = Builder(op, made)
-    inits = {k: make.identity(kinds[k], op.operands[count + k].type) for k in late}
     windows = op.clone(ip=ir.InsertionPoint(op)).operation
     made.append(windows)
-    values: list[Value] = list(windows.results)
-    for k in late:
-        windows.operands[count + k] = inits[k]
-        whole = make.broadcast(op.operands[count + k], shape_of(values[k]))
-        values[k] = make.value(kinds[k].op, [values[k], whole], values[k].type)
+    return started_late(Builder(op, made), windows, {k: kinds[k] for k in late})
+
+
+def started_late(make: Builder, op: ir.Operation, kinds: Mapping[int, Reduction]) -> list[Value]:
+    """The results of an op from identities, combined with what some of them started from.
+
+    `kinds` says of each of these, by its number, how it is combined.
+    """
+    values, inits = list[Value](op.results), list[Value](op.operands)[len(op.results) :]
+    for k, kind in kinds.items():
+        identity = Builder(op, make.made).identity(kind, inits[k].type)
+        op.operands[len(values) + k] = identity
+        values[k] = make.merged(kind, values[k], inits[k])
     return values

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value
-from dtensor.passes.builder import Builder
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding, totals
 from dtensor.passes.ops.accuracy import summed
@@ -19,7 +18,7 @@ from dtensor.passes.ops.attributes import integers, is_identity
 from dtensor.passes.ops.combiners import combiner, combiners
 from dtensor.passes.ops.extremes import extreme, extreme_bytes, joined_extremes
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
-from dtensor.passes.ops.reduced_apart import reduced_apart
+from dtensor.passes.ops.reduced_apart import reduced_apart, started_late
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 
 
@@ -68,17 +67,9 @@ def expand_reduce(op: LocalOp) -> Sequence[Value] | None:
     kinds = combiners(op.operation.regions[0])
     if kinds is None:
         return None
-    late = [k for k, kind in enumerate(kinds) if not is_identity(op.operands[count + k], kind)]
-    if not late:
-        return None
-    copy = op.again()
-    values: list[Value] = list(copy.results)
-    for k in late:
-        init = op.operands[count + k]
-        copy.operands[count + k] = Builder(copy).identity(kinds[k], init.type)
-        whole = op.ctx.broadcast(init, op.local_result_shape(k), [])
-        values[k] = op.ctx.value(kinds[k].op, [values[k], whole], values[k].type)
-    return values
+    inits = enumerate(zip(kinds, op.operands[count:], strict=True))
+    late = {k: kind for k, (kind, init) in inits if not is_identity(init, kind)}
+    return started_late(op.ctx, op.again(), late) if late else None
 
 
 def _is_local(placed: Placed) -> bool:

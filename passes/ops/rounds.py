@@ -19,7 +19,7 @@ Pair = tuple[int, int]  # the shards that send and receive
 
 
 @dataclass(slots=True)
-class Piece:
+class SentPiece:
     """Elements of a shard: where they begin in it, and in the shard that they go to."""
 
     start: int
@@ -34,7 +34,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class PermuteRound:
     """Some elements that each shard gets of one other, or of itself.
 
     Attributes:
@@ -56,7 +56,7 @@ class Round:
 
 
 @lru_cache(maxsize=1024)
-def rounds_of_join(sizes: tuple[int, ...], shards: int) -> tuple[Round, ...]:
+def rounds_of_join(sizes: tuple[int, ...], shards: int) -> tuple[PermuteRound, ...]:
     """How parts, split into `shards`, become their join, split likewise.
 
     What is where it belongs is in no round. Places in a shard are those of the join of its parts.
@@ -69,7 +69,7 @@ def rounds_of_join(sizes: tuple[int, ...], shards: int) -> tuple[Round, ...]:
 
 
 @lru_cache(maxsize=1024)
-def rounds_of_cut(size: int, first: int, kept: int, shards: int) -> tuple[Round, ...]:
+def rounds_of_cut(size: int, first: int, kept: int, shards: int) -> tuple[PermuteRound, ...]:
     """How elements of a dimension, split into `shards`, become a dimension that is split likewise.
 
     What is in its place in its shard is in no round.
@@ -81,38 +81,38 @@ def rounds_of_cut(size: int, first: int, kept: int, shards: int) -> tuple[Round,
         shards: how many hold the dimension and what is kept of it.
     """
     given, local = size // shards, kept // shards
-    pieces: dict[Pair, list[Piece]] = {}
+    pieces: dict[Pair, list[SentPiece]] = {}
     for target in range(shards):
         begin = first + target * local
         for source, at, count in _in_blocks(begin, begin + local, given):
-            piece = Piece(at - source * given, at - begin, count)
+            piece = SentPiece(at - source * given, at - begin, count)
             pieces.setdefault((source, target), []).append(piece)
     return _rounds(pieces, shards)
 
 
-def _rounds(pieces: Mapping[Pair, list[Piece]], shards: int) -> tuple[Round, ...]:
+def _rounds(pieces: Mapping[Pair, list[SentPiece]], shards: int) -> tuple[PermuteRound, ...]:
     moved = {pair: found for pair, found in pieces.items() if pair[0] != pair[1]}
     kept = [pieces.get((shard, shard), []) for shard in range(shards)]
     kept = [[piece for piece in found if piece.start != piece.place] for found in kept]
     return (*_sent(moved, shards), *moved_inside(kept))
 
 
-def elements_sent(rounds: Sequence[Round]) -> tuple[int, int]:
+def elements_sent(rounds: Sequence[PermuteRound]) -> tuple[int, int]:
     """How many elements each shard sends, in how many rounds."""
     counts = [each.count for each in rounds if each.is_sent]
     return sum(counts), len(counts)
 
 
-def _pieces(sizes: Sequence[int], shards: int) -> dict[Pair, list[Piece]]:
+def _pieces(sizes: Sequence[int], shards: int) -> dict[Pair, list[SentPiece]]:
     local = sum(sizes) // shards
-    found: dict[Pair, list[Piece]] = {}
+    found: dict[Pair, list[SentPiece]] = {}
     before = 0
     for size in sizes:
         part = size // shards
         for shard in range(shards):
             first = before + shard * part
             for target, at, count in _in_blocks(first, first + part, local):
-                piece = Piece(before // shards + at - first, at - target * local, count)
+                piece = SentPiece(before // shards + at - first, at - target * local, count)
                 found.setdefault((shard, target), []).append(piece)
         before += size
     return found
@@ -127,7 +127,7 @@ def _in_blocks(start: int, end: int, block: int) -> Iterator[tuple[int, int, int
         start += count
 
 
-def _sent(pieces: Mapping[Pair, list[Piece]], shards: int) -> list[Round]:
+def _sent(pieces: Mapping[Pair, list[SentPiece]], shards: int) -> list[PermuteRound]:
     """The pieces in rounds, until none is left."""
     sums = [[0] * shards, [0] * shards]
     for pair, found in pieces.items():
@@ -151,11 +151,11 @@ def _sent(pieces: Mapping[Pair, list[Piece]], shards: int) -> list[Round]:
             if not piece.count:
                 pieces[source, target].remove(piece)
         if any(source != -1 for source in sources):
-            rounds.append(Round(count, tuple(sources), tuple(starts), tuple(places)))
+            rounds.append(PermuteRound(count, tuple(sources), tuple(starts), tuple(places)))
     return rounds
 
 
-def _longest(pieces: Mapping[Pair, list[Piece]], idle: Mapping[Pair, int], pair: Pair) -> int:
+def _longest(pieces: Mapping[Pair, list[SentPiece]], idle: Mapping[Pair, int], pair: Pair) -> int:
     return max([idle.get(pair, 0), *(piece.count for piece in pieces.get(pair, ()))])
 
 
@@ -215,7 +215,7 @@ def _matching(pairs: Sequence[Pair], shards: int) -> list[Pair] | None:
     return [(source, target) for target, source in enumerate(source_of)]
 
 
-def moved_inside(kept: Sequence[list[Piece]]) -> list[Round]:
+def moved_inside(kept: Sequence[list[SentPiece]]) -> list[PermuteRound]:
     """The pieces that stay on their shard and change their place in it."""
     rounds = []
     while any(kept):
@@ -227,5 +227,5 @@ def moved_inside(kept: Sequence[list[Piece]]) -> list[Round]:
                 sources[shard] = shard
                 starts[shard], places[shard] = piece.take(count)
                 kept[shard][:] = [left for left in kept[shard] if left.count]
-        rounds.append(Round(count, tuple(sources), tuple(starts), tuple(places)))
+        rounds.append(PermuteRound(count, tuple(sources), tuple(starts), tuple(places)))
     return rounds

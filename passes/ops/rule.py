@@ -159,6 +159,14 @@ class DimMap:
     size: int
     outer: int = 1
 
+    def to_factor(self, major: int) -> int | None:
+        """The blocks of the factor ahead of what stands behind `major` blocks of the dimension."""
+        return None if major % self.outer else major // self.outer * self.before
+
+    def to_dim(self, major: int) -> int | None:
+        """The blocks of the dimension ahead of what stands behind `major` blocks of the factor."""
+        return None if major % self.before else self.outer * (major // self.before)
+
 
 @dataclass(frozen=True, slots=True)
 class PartialPass:

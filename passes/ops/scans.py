@@ -70,8 +70,7 @@ def expand_scan(op: LocalOp, dim: int, window: Window) -> Sequence[Value]:
 
     before, has_any = totals_before(ctx, word.axes, total, combined, is_reverse)
     for k, value in enumerate(before):
-        nothing = ctx.broadcast(op.operands[count + k], ctx.shape_of(value))
-        before[k] = ctx.select(has_any, value, nothing)
+        before[k] = ctx.select(has_any, value, op.operands[count + k])
     return _scanned(op, values, before, dim, is_reverse)
 
 

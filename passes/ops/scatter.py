@@ -189,7 +189,7 @@ def _own_or_outside(
     return ctx.select(mine, local, -1)
 
 
-def scatter_ties(op: OpInfo) -> list[padding.Tie]:
+def scatter_ties(op: OpInfo) -> list[padding.TiedDims]:
     """Updates that overwrite, or the like, may be more: what is beyond their end goes nowhere."""
     count = len(op.result_shapes)
     if combiner(op.operation.regions[0]) is not None:

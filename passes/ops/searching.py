@@ -128,7 +128,7 @@ def expand_by_owner(op: LocalOp) -> Sequence[Value]:
     longest = max(high - low for low, high in start.leaves)
     found = ctx.binary("add", _bisected(op, low, high, longest), ctx.times(owner, local))
     shard = ctx.convert(ctx.axis_index(word.axes), ctx.element_of(owner))
-    mine = ctx.compare("EQ", owner, ctx.broadcast(shard, ctx.shape_of(owner)))
+    mine = ctx.compare("EQ", owner, shard)
     return [ctx.select(mine, found, 0)]
 
 

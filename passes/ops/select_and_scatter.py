@@ -30,7 +30,7 @@ from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.halo import exchange
 from dtensor.passes.ops.longer_windows import is_one_to_one, reads_end, set_padding
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
-from dtensor.passes.ops.reach import Reach, reach
+from dtensor.passes.ops.reach import WindowReach, reach
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder, Window, element_bytes
 from dtensor.passes.ops.windows import OVERLAP, share_windows, window_fill, windows_of
@@ -38,7 +38,7 @@ from dtensor.passes.ops.windows import OVERLAP, share_windows, window_fill, wind
 _DIRECTIONS = ("GE", "GT", "LE", "LT")
 
 
-def own_reach(size: int, count: int, window: Window, shards: int) -> Reach | None:
+def own_reach(size: int, count: int, window: Window, shards: int) -> WindowReach | None:
     """What shards read of a dimension for the windows of their own elements.
 
     Returns:
@@ -84,7 +84,7 @@ def _compares(body: ir.Region) -> bool:
     )
 
 
-def _split(placed: Placed) -> list[tuple[int, Reach | None]]:
+def _split(placed: Placed) -> list[tuple[int, WindowReach | None]]:
     """The split dimensions whose windows do not tile them, and what shards compute of each."""
     op, layout = placed.op, placed.operands[0]
     shape, source = op.operand_shapes[0], op.operand_shapes[1]
@@ -139,7 +139,7 @@ def expand_with_halos(op: LocalOp) -> Sequence[Value]:
         word = op.operand_layouts[0].dims[d]
         size = op.operand_shapes[0][d] // word.split
         result = _own(ctx, result, word.axes, d, size, found, fill is None)
-    return [ctx.binary("add", result, ctx.broadcast(init, ctx.shape_of(result)))]
+    return [ctx.binary("add", result, init)]
 
 
 def expand_local(op: LocalOp) -> Sequence[Value]:
@@ -183,7 +183,7 @@ def _with_border(
     value: Value,
     axes: Sequence[AxisRef],
     dim: int,
-    found: Reach,
+    found: WindowReach,
     fill: Value | None,
 ) -> Value:
     """What was fetched, with the fill, or copies of the border, for what is beyond the tensor."""
@@ -219,7 +219,7 @@ def _own(
     axes: Sequence[AxisRef],
     dim: int,
     size: int,
-    found: Reach,
+    found: WindowReach,
     has_copies: bool,
 ) -> Value:
     """What falls on the shard's elements, from here and from neighbours, and on copies of those."""
@@ -260,7 +260,7 @@ def select_and_scatter_flops(op: OpInfo) -> float:
     return float(math.prod(op.operand_shapes[1]) * math.prod(sizes))
 
 
-def window_ties(op: OpInfo) -> list[padding.Tie]:
+def window_ties(op: OpInfo) -> list[padding.TiedDims]:
     """Windows beyond the end scatter what changes nothing, zeros where the scatter body adds.
 
     Where a window that does not begin there reads elements beyond the end, these are padding that
@@ -268,7 +268,7 @@ def window_ties(op: OpInfo) -> list[padding.Tie]:
     """
     least = _is_least(op)
     scattered = combiner(op.operation.regions[1])
-    ties: list[padding.Tie] = []
+    ties: list[padding.TiedDims] = []
     if scattered is None:
         return ties
     for d, window in enumerate(windows_of(op)):
@@ -295,7 +295,7 @@ def _is_least(op: OpInfo) -> bool:
     return bool(Reduction.MAX.identity_attr(scalar) == fill)
 
 
-def lengthen_windows(op: padding.Grown) -> None:
+def lengthen_selected(op: padding.Grown) -> None:
     """As many windows as the source has elements."""
     windows = windows_of(op.info)
     rows = {
@@ -320,5 +320,5 @@ SELECT_AND_SCATTER = OpDef(
     ),
     flops=select_and_scatter_flops,
     accuracy=summed(all_of(1)),
-    padding=padding.Padding(window_fill, lengthen_windows, window_ties),
+    padding=padding.Padding(window_fill, lengthen_selected, window_ties),
 )

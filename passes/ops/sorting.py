@@ -17,8 +17,8 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import series
 from dtensor.passes.ops.attributes import true_size
 from dtensor.passes.ops.columnsort import (
+    columnsort_bytes,
     count_from_front,
-    exchange_bytes,
     exchanges,
     expand_exchange,
     sorted_dimension,
@@ -108,9 +108,9 @@ def expand_candidates(op: LocalOp) -> Sequence[Value]:
     true, value = true_size(op.operation, size), op.operands[0]
     if true < size:
         place = ctx.global_index(layout, dim, size, index_element(size))
-        shape, element = ctx.read_type(value.type)
+        element = ctx.element_of(value)
         least = ctx.identity(Reduction.MAX.on(element), ctx.tensor_type((), element))
-        value = _masked(ctx, value, ctx.broadcast(place, shape, [dim]), true, least)
+        value = ctx.kept_before(value, dim, place, true, least)
     values, index = _largest(op, value, min(size // word.split, taken))
     index = _global_places(op, index, size)
     before = Layout.of((*layout.dims[:-1], Dim(word.axes)), layout.mesh)
@@ -119,7 +119,8 @@ def expand_candidates(op: LocalOp) -> Sequence[Value]:
     values, index = (ctx.relayout(v, before, after, shape) for v in (values, index))
     values, index = _in_order(op, values, index)
     if true < size and element_kind(ctx.element_of(values))[0] == "float":
-        values = _masked(ctx, values, index, true, _before_none(ctx, values))
+        none = ctx.broadcast(_before_none(ctx, values), ctx.shape_of(values), range(dim))
+        values = ctx.select(ctx.compare("LT", index, true), values, none)
     best, place = _largest(op, values, taken)
     return [best, _along_last(ctx, index, place, ctx.shape_of(index)[:-1])]
 
@@ -190,7 +191,7 @@ def _global_places(op: LocalOp, index: Value, size: int) -> Value:
     blocks, element = _blocks(word), ctx.element_of(index)
     own = size // word.split // blocks  # of a block
     shard = ctx.convert(ctx.axis_index(word.axes), element)
-    first = ctx.broadcast(ctx.times(shard, own), ctx.shape_of(index))
+    first = ctx.times(shard, own)
     if blocks > 1:
         block = ctx.over(index, own)
         first = ctx.binary("add", first, ctx.times(block, size // blocks - own))
@@ -206,14 +207,6 @@ def expand_whole(op: LocalOp) -> Sequence[Value] | None:
     shape = op.ctx.shape_of(op.operands[0])
     value = op.ctx.cut(op.operands[0], len(shape) - 1, 0, true)
     return list(_largest(op, value, op.result_shapes[0][-1]))
-
-
-def _masked(ctx: ExpansionContext, value: Value, index: Value, true: int, scalar: Value) -> Value:
-    """A value with a scalar, or one for each row, where the index is `true` or more."""
-    shape = ctx.shape_of(value)
-    inside = ctx.compare("LT", index, true)
-    rank = len(ctx.shape_of(scalar))
-    return ctx.select(inside, value, ctx.broadcast(scalar, shape, list(range(rank))))
 
 
 def _before_none(ctx: ExpansionContext, values: Value) -> Value:
@@ -249,7 +242,7 @@ def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequenc
     return ctx.gather(value, index, [1] * (last + 1), numbers, shape)
 
 
-def sort_ties(op: OpInfo) -> list[padding.Tie]:
+def sort_ties(op: OpInfo) -> list[padding.TiedDims]:
     """Rows may be longer; what is beyond their end stays there."""
     count = len(op.operand_shapes)
     if not op.operand_shapes[0]:
@@ -287,7 +280,7 @@ def expand_rows(op: LocalOp) -> Sequence[Value] | None:
 SORT = OpDef(
     sort_rule,
     (
-        Algorithm("columnsort", expand_exchange, exchanges, exchange_bytes),
+        Algorithm("columnsort", expand_exchange, exchanges, columnsort_bytes),
         Algorithm("local", expand_rows, _sorts_whole),
     ),
     flops=sort_flops,

@@ -17,7 +17,7 @@ from dtensor.dialect.names import SPLICE as NAME
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, integers
-from dtensor.passes.ops.exchanges import Part, Range, parts_of, shifted, within_shards
+from dtensor.passes.ops.exchanges import Range, ShiftPart, parts_of, shifted, within_shards
 from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.longer_cuts import OF_SPLICE
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, named_dim
@@ -122,7 +122,7 @@ def _groups(
     return dict(sorted(found.items(), key=lambda item: -sum(s.count for s in item[1])))
 
 
-def _parts(group: _Group, stretches: Sequence[Stretch], size: int, shards: int) -> list[Part]:
+def _parts(group: _Group, stretches: Sequence[Stretch], size: int, shards: int) -> list[ShiftPart]:
     return parts_of(group.shift, size, shards, [stretch.range for stretch in stretches])
 
 
@@ -228,7 +228,7 @@ def _replaced(
     places = ctx.cut(index, 0, first, end - first)
     mask = ctx.combined("or", (ctx.within(places, *stretch.range) for stretch in stretches))
     old, new = (ctx.cut(side, dim, first, end - first) for side in (result, value))
-    chosen = ctx.select(ctx.broadcast(mask, ctx.shape_of(old), [dim]), new, old)
+    chosen = ctx.select(mask, new, old, [dim])
     return ctx.patched(result, dim, first, chosen)
 
 

@@ -38,7 +38,7 @@ def qr_rule(op: OpInfo) -> OpRule:
     return builder.build()
 
 
-def qr_ties(op: OpInfo) -> list[padding.Tie]:
+def qr_ties(op: OpInfo) -> list[padding.TiedDims]:
     """Rows of zeros are rows of zeros of Q, and change nothing else."""
     rows = len(op.operand_shapes[0]) - 2
     return [(padding.Along(0, rows, fill=Reduction.SUM), padding.Along(~0, rows))]
@@ -89,10 +89,7 @@ def expand_triangles(op: LocalOp) -> Sequence[Value]:
     packed = ctx.reshape(packed, (1, *local, height, width))
     packed = ctx.relayout(packed, split, whole, (p, *batch_sizes, height, width))
     stacked = _unpacked(op, packed, columns)
-    if many:
-        order = [*range(1, many + 1), 0, many + 1, many + 2]
-        stacked = ctx.transpose(stacked, order)
-    stacked = ctx.reshape(stacked, (*local, p * columns, columns))
+    stacked = ctx.reshape(ctx.moved(stacked, 0, many), (*local, p * columns, columns))
     above, triangle = _factorised(op, stacked)
     complete = Layout.of((*batch, WHOLE, WHOLE), layout.mesh)
     above = ctx.relayout(above, complete, layout, (*batch_sizes, p * columns, columns))
@@ -190,7 +187,7 @@ def _signs(op: LocalOp, top: Value, triangle: Value) -> Value:
         )
         across, down = make.reshape(across, row), make.reshape(down, row)
         place = make.iota(row, len(batch), "i32")
-        is_here = make.compare("EQ", place, make.broadcast(number, row))
+        is_here = make.compare("EQ", place, number)
         pivot = make.reduced(make.select(is_here, across, 0), len(batch), "sum")
         part = real_part(make, pivot, pivot_type)
         mine = make.select(is_here, sides, 0)

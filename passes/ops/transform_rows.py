@@ -37,7 +37,7 @@ def half(length: int) -> int:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowsOfShards:
     """Rows of `width` numbers, in which shards of a row of numbers stand.
 
     Attributes:
@@ -89,7 +89,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Steps:
+class FourSteps:
     """A transform of a split row in four steps.
 
     Attributes:
@@ -109,14 +109,14 @@ class Steps:
     made: int
 
     @property
-    def rows_in(self) -> Rows:
+    def rows_in(self) -> RowsOfShards:
         """The rows of the operand."""
-        return Rows(self.width, self.given, self.shards)
+        return RowsOfShards(self.width, self.given, self.shards)
 
     @property
-    def rows_out(self) -> Rows:
+    def rows_out(self) -> RowsOfShards:
         """The rows of the result."""
-        return Rows(self.height, self.made, self.shards)
+        return RowsOfShards(self.height, self.made, self.shards)
 
     @property
     def columns(self) -> int:
@@ -159,7 +159,7 @@ class Steps:
 
 
 @lru_cache(maxsize=1024)
-def best_steps(kind: Kind, length: int, shards: int, given: int, made: int) -> Steps | None:
+def best_steps(kind: Kind, length: int, shards: int, given: int, made: int) -> FourSteps | None:
     """The factors of a length with which least is sent; None if it is prime.
 
     Args:
@@ -172,7 +172,7 @@ def best_steps(kind: Kind, length: int, shards: int, given: int, made: int) -> S
     divisors = factors(length)
     if not divisors:
         return None
-    found = [Steps(kind, d, length // d, shards, given, made) for d in divisors]
+    found = [FourSteps(kind, d, length // d, shards, given, made) for d in divisors]
     return min(found, key=lambda steps: (steps.complex_elements, steps.height))
 
 

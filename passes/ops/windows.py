@@ -172,12 +172,8 @@ def share_windows(
     )
 
 
-def _overlapping(placed: Placed) -> list[WindowDim]:
-    return _overlapping_of(placed.op)
-
-
 @read_once
-def _overlapping_of(op: OpInfo) -> list[WindowDim]:
+def _overlapping(op: OpInfo) -> list[WindowDim]:
     return [
         WindowDim(d, (~0, d), d, window)
         for d, window in enumerate(windows_of(op))
@@ -188,7 +184,7 @@ def _overlapping_of(op: OpInfo) -> list[WindowDim]:
 def expand_reduce_window(op: LocalOp) -> Sequence[Value] | None:
     """Each shard reduces its windows, with what they read of its neighbours."""
     placed, count, rank = placed_of(op), len(op.result_layouts), len(op.operand_shapes[0])
-    dims = _overlapping(placed)
+    dims = _overlapping(placed.op)
     fetch_all(op, placed, dims, rank, op.operands[count:])
     if not starts_from_identity(op.operation):
         shape = op.ctx.shape_of(op.operands[0])
@@ -217,12 +213,12 @@ def window_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     return padding.passing(rule, factor) if rule.factors[factor].size > 1 else None
 
 
-def reduce_window_ties(op: OpInfo) -> list[padding.Tie]:
+def reduce_window_ties(op: OpInfo) -> list[padding.TiedDims]:
     """Windows read the init value beyond the end, or leave it out; sums from the end read it."""
     windows = windows_of(op)
     count = len(op.result_shapes)
     may_pad = starts_from_identity(op.operation)
-    ties: list[padding.Tie] = []
+    ties: list[padding.TiedDims] = []
     for d, window in enumerate(windows):
         if longer_windows.is_one_to_one(window):
             continue

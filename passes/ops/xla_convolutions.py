@@ -11,7 +11,7 @@ from dtensor.passes.ops.attributes import convolution_numbers
 REVERSED = "window_reversal"
 
 
-def settle(ctx: ExpansionContext, operation: ir.Operation) -> None:
+def make_safe(ctx: ExpansionContext, operation: ir.Operation) -> None:
     """Write a convolution so that XLA neither reads beyond its input nor ends the process."""
     _crop_input(ctx, operation)
     _reverse_kernel(ctx, operation)

@@ -15,16 +15,16 @@ from typing import TypeVar
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import REDUCTIONS
-from dtensor.passes.planning.blocks import Blocks, bit
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, partial_place, split_place
-from dtensor.passes.sharding.specs import Places, is_legal
+from dtensor.passes.planning.blocks import BlockCounts, bit
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, Places, partial_place, split_place
+from dtensor.passes.sharding.specs import is_legal
 
 Choice = TypeVar("Choice")
-Groups = tuple[range, ...]  # the sub-axes of each mesh axis
+SubAxes = tuple[range, ...]  # the sub-axes of each mesh axis
 _MANY = 4  # sub-axes, or parts of one mesh axis
 
 
-def groups_of(subaxes: Sequence[AxisRef]) -> Groups:
+def groups_of(subaxes: Sequence[AxisRef]) -> SubAxes:
     """The sub-axes of each mesh axis, by their numbers."""
     found = []
     for _, group in groupby(range(len(subaxes)), key=lambda number: subaxes[number].name):
@@ -34,7 +34,7 @@ def groups_of(subaxes: Sequence[AxisRef]) -> Groups:
 
 
 def uses(
-    choices: Sequence[Sequence[Choice]], groups: Groups, together: bool = False
+    choices: Sequence[Sequence[Choice]], groups: SubAxes, together: bool = False
 ) -> Iterator[tuple[Choice, ...]]:
     """One choice for each sub-axis, from those that it has; one for all of a group together."""
     ways = []
@@ -63,7 +63,7 @@ def words(
     blocks: Sequence[int],
     axes: Sequence[int],
     sizes: Sequence[int],
-    groups: Groups = (),
+    groups: SubAxes = (),
     together: bool = False,
 ) -> Iterator[tuple[tuple[int, int], ...]]:
     """Orders of some sub-axes in one factor, each behind those before it, or behind blocks.
@@ -103,9 +103,9 @@ def words(
 def all_places(
     shape: Sequence[int],
     sizes: Sequence[int],
-    blocks: Blocks,
+    blocks: BlockCounts,
     kinds: int,
-    groups: Groups = (),
+    groups: SubAxes = (),
     held: Sequence[int | None] = (),
     together: bool = False,
 ) -> list[Places]:

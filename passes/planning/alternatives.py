@@ -10,7 +10,7 @@ import numpy as np
 from dtensor.dialect.layout import Layout
 from dtensor.passes.planning.descend import Changes
 from dtensor.passes.planning.options import Strategy
-from dtensor.passes.planning.problem import Problem, Value
+from dtensor.passes.planning.problem import Problem, ValueClass
 from dtensor.passes.sharding.specs import RankSpecs
 
 _MOST = 64  # values, those that take longest to move: of the others it is not found
@@ -49,7 +49,7 @@ def alternatives(problem: Problem) -> dict[int, Alternative]:
     return {v: found[i] for v, i in problem.value_of.items() if i in found}
 
 
-def _made_elsewhere(changes: Changes, value: Value) -> Iterator[Alternative]:
+def _made_elsewhere(changes: Changes, value: ValueClass) -> Iterator[Alternative]:
     """The producer gives the value as it is wanted."""
     problem, node = changes.problem, value.producer
     stays = np.flatnonzero(np.equal(changes.value_seconds(node, value), 0.0))
@@ -60,7 +60,7 @@ def _made_elsewhere(changes: Changes, value: Value) -> Iterator[Alternative]:
         yield _alternative(problem, value, [node], int(options.column(~value.slot)[best]), more)
 
 
-def _read_there(changes: Changes, value: Value) -> Iterator[Alternative]:
+def _read_there(changes: Changes, value: ValueClass) -> Iterator[Alternative]:
     """All users take the value as it is given; parts of a sum would only be reduced later."""
     problem = changes.problem
     given = problem.now[value.producer].outs[value.slot]
@@ -92,13 +92,13 @@ def _take(problem: Problem, strategies: Mapping[int, Strategy]) -> None:
 
 
 def _alternative(
-    problem: Problem, value: Value, nodes: Iterable[int], spec: int, more: float
+    problem: Problem, value: ValueClass, nodes: Iterable[int], spec: int, more: float
 ) -> Alternative:
     examples = tuple([problem.example[node] for node in nodes])
     return Alternative(examples, _specs(problem, value).layout(spec), max(float(more), 0.0))
 
 
-def _specs(problem: Problem, value: Value) -> RankSpecs:
+def _specs(problem: Problem, value: ValueClass) -> RankSpecs:
     return problem.maker.specs.rank(len(problem.graph.types[value.example].shape))
 
 

@@ -15,7 +15,7 @@ from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.solve import polish, solve
 from dtensor.passes.planning.strategies import Maker, Moves
-from dtensor.passes.propagation.task import Task, atoms_of
+from dtensor.passes.propagation.task import Task, planned_sub_axes
 from dtensor.passes.sharding.specs import Specs
 
 _TIED = "tied"  # a result that is the next call's argument: its node is the argument's
@@ -135,7 +135,7 @@ class _Search:
 
     def __init__(self, task: Task, limits: Limits) -> None:
         self.task, self.graph, self.limits = task, task.graph, limits
-        self.specs = Specs(atoms_of(task.pins, task.mesh, {}), task.mesh)
+        self.specs = Specs(planned_sub_axes(task.pins, task.mesh, {}), task.mesh)
         self.prices = Prices(self.specs, task.cost)
         self.now: list[Strategy] = []  # per node of the problem
 

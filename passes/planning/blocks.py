@@ -12,12 +12,12 @@ from dtensor.passes.ops.rule import OpRule
 MAX_BLOCKS = 3  # block counts offered per dimension
 _MOST_SPECS = 5_000  # about, of one rank, where any are offered
 
-Blocks = tuple[tuple[int, ...], ...]  # per factor or dimension, block counts to stand behind
+BlockCounts = tuple[tuple[int, ...], ...]  # per factor or dimension, block counts to stand behind
 
 
 def block_counts(
     graph: Graph, smallest: int, subaxes: int
-) -> tuple[list[Blocks], dict[int, Blocks], bool]:
+) -> tuple[list[BlockCounts], dict[int, BlockCounts], bool]:
     """Behind how many blocks sub-axes may have to stand, per value and per node.
 
     Where a reshape joins or cuts dimensions, its factor has edges inside; they spread along factors
@@ -45,9 +45,9 @@ def block_counts(
     return values, nodes, False
 
 
-def _places(values: Sequence[Blocks]) -> int:
+def _places(values: Sequence[BlockCounts]) -> int:
     """In how many ways one sub-axis can stand on the values of one rank, at most."""
-    by_rank: dict[int, set[Blocks]] = {}
+    by_rank: dict[int, set[BlockCounts]] = {}
     for blocks in values:
         by_rank.setdefault(len(blocks), set()).add(blocks)
     dims = [zip(*every, strict=True) for every in by_rank.values()]

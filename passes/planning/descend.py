@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.passes.planning.problem import Problem, Value, saved
+from dtensor.passes.planning.problem import Problem, ValueClass, saved
 from dtensor.passes.planning.steps import Seconds
 
 _GAIN = 1e-9  # relative to the plan; less is rounding
@@ -52,7 +52,7 @@ class Changes:
                 found = found - saved(problem, pair, [problem.now[pair.one]], mine)[0]
         return found
 
-    def value_seconds(self, node: int, value: Value) -> Seconds | float:
+    def value_seconds(self, node: int, value: ValueClass) -> Seconds | float:
         """For every strategy of a node, the seconds of moving a value that it makes or reads."""
         problem = self.problem
         options, now = problem.options(node), problem.now
@@ -70,7 +70,7 @@ class Changes:
         fixed = np.full(len(options), given)
         return self._jointly(value, [fixed, *(options.column(k) for k in mine)], others)
 
-    def _into(self, value: Value, given: NDArray[np.intp], wanted: set[int]) -> Seconds:
+    def _into(self, value: ValueClass, given: NDArray[np.intp], wanted: set[int]) -> Seconds:
         """The producer's side: every spec it may give, for the specs that are wanted."""
         prices = self.problem.prices
         if len(wanted) == 1:
@@ -83,7 +83,7 @@ class Changes:
         return np.array(costs)[where] * value.weight
 
     def _from(
-        self, value: Value, given: int, wanted: NDArray[np.intp], others: set[int]
+        self, value: ValueClass, given: int, wanted: NDArray[np.intp], others: set[int]
     ) -> Seconds | float:
         """A user's side: every spec it may want, beside those that others want."""
         prices = self.problem.prices
@@ -96,7 +96,9 @@ class Changes:
         ]
         return np.array(costs)[where] * value.weight
 
-    def _jointly(self, value: Value, columns: list[NDArray[np.intp]], others: set[int]) -> Seconds:
+    def _jointly(
+        self, value: ValueClass, columns: list[NDArray[np.intp]], others: set[int]
+    ) -> Seconds:
         """A node on several sides of a value."""
         copies = self.problem.prices.copies
         memo: dict[tuple[int, ...], float] = {}

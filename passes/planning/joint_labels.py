@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product, repeat
 
 from dtensor.passes.ops.rule import OpRule
-from dtensor.passes.planning.all_places import Groups, uses, words
-from dtensor.passes.planning.blocks import Blocks
+from dtensor.passes.planning.all_places import SubAxes, uses, words
+from dtensor.passes.planning.blocks import BlockCounts
 from dtensor.passes.planning.options import Strategy
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
 from dtensor.passes.propagation.places import WHOLE
@@ -30,7 +30,7 @@ class JointLabels:
         together: whether the sub-axes of a mesh axis all do the same.
     """
 
-    def __init__(self, specs: Specs, groups: Groups) -> None:
+    def __init__(self, specs: Specs, groups: SubAxes) -> None:
         self.specs = specs
         self.together = False
         self._groups = groups
@@ -40,7 +40,7 @@ class JointLabels:
     def of(
         self,
         rule: OpRule,
-        blocks: Blocks,
+        blocks: BlockCounts,
         passes: tuple[int, ...],
         may_use: tuple[bool, ...],
         held: Held,
@@ -84,7 +84,7 @@ class JointLabels:
         return tuple(sorted(found, key=_shared_dimensions(*sides)))
 
     def _majors(
-        self, rule: OpRule, combination: Sequence[int], blocks: Blocks
+        self, rule: OpRule, combination: Sequence[int], blocks: BlockCounts
     ) -> Iterator[dict[int, int]]:
         """Where the sub-axes that split factors can stand in them: every order, behind blocks."""
         by_factor: dict[int, list[int]] = {}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.passes.planning.problem import Problem, Value, saved
+from dtensor.passes.planning.problem import Problem, ValueClass, saved
 from dtensor.passes.planning.steps import Numbers
 
 Costs = NDArray[np.float64]
@@ -105,7 +105,7 @@ def make_model(problem: Problem, most_states: int = COARSE) -> Model:
             where these would be more, it is one coarser than what is produced, or the plan's.
     """
     model = Model()
-    made: list[list[Value]] = [[] for _ in problem.now]
+    made: list[list[ValueClass]] = [[] for _ in problem.now]
     for value in problem.values:
         made[value.producer].append(value)
     copies: list[Copies] = []
@@ -146,13 +146,13 @@ def _search(problem: Problem) -> None:
         problem.prices.search(cls, np.unique(np.concatenate(specs)))
 
 
-def moves(problem: Problem, value: Value, given: Numbers, wanted: Numbers) -> Costs:
+def moves(problem: Problem, value: ValueClass, given: Numbers, wanted: Numbers) -> Costs:
     """Microseconds of moving a value between specs that broadcast."""
     between = problem.prices.between(value.prices, given, wanted)
     return np.minimum(between * (value.weight * 1e6), BIG)
 
 
-def _add_move(model: Model, problem: Problem, value: Value) -> None:
+def _add_move(model: Model, problem: Problem, value: ValueClass) -> None:
     """A value with one user: a table of its producer and that user."""
     producer, node = model.variable_of[value.producer], model.variable_of[value.uses[0][0]]
     if producer < 0 and node < 0:
@@ -177,7 +177,7 @@ class Copies(NamedTuple):
         rest: specs in which it is held beside those, in the last state.
     """
 
-    value: Value
+    value: ValueClass
     variable: int
     held: tuple[Numbers, Numbers]
     rest: tuple[int, ...]
@@ -192,7 +192,7 @@ class Copies(NamedTuple):
         return nearest
 
 
-def _copies(model: Model, problem: Problem, value: Value, most_states: int) -> Copies:
+def _copies(model: Model, problem: Problem, value: ValueClass, most_states: int) -> Copies:
     given = problem.options(value.producer).column(~value.slot)
     first, shared, is_coarse = _states(problem, value, most_states)
     model.is_coarse |= is_coarse
@@ -217,13 +217,13 @@ def _add_uses(model: Model, problem: Problem, copies: Copies) -> None:
             model.add(copies.variable, model.variable_of[node], price)
 
 
-def _now(problem: Problem, value: Value) -> tuple[int, tuple[int, ...]]:
+def _now(problem: Problem, value: ValueClass) -> tuple[int, tuple[int, ...]]:
     given = problem.now[value.producer].outs[value.slot]
     wanted = {problem.now[n].ins[k] for n, k in value.uses} - {given}
     return given, tuple(sorted(wanted))
 
 
-def _states(problem: Problem, value: Value, most_states: int) -> tuple[Numbers, Numbers, bool]:
+def _states(problem: Problem, value: ValueClass, most_states: int) -> tuple[Numbers, Numbers, bool]:
     """Produced specs, each alone and with one shared copy: a coarser spec, or what several want.
 
     Returns:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.planning.steps import Numbers, Seconds, Steps, Ways
+from dtensor.passes.planning.steps import Numbers, Seconds, SpecSteps, Ways
 from dtensor.passes.relayout.copies import copies_in_order
 from dtensor.passes.sharding.specs import Specs
 
@@ -46,7 +46,7 @@ class Prices:
     def __init__(self, specs: Specs, cost: CostModel) -> None:
         self.specs = specs
         self.cost = cost
-        self._steps: dict[int, Steps] = {}
+        self._steps: dict[int, SpecSteps] = {}
         self._numbers: dict[tuple[tuple[int, ...], float], int] = {}
         self._shapes: list[tuple[int, ...]] = []
         self._bytes: list[float] = []
@@ -104,12 +104,12 @@ class Prices:
         every[:, fit] = np.where(stays, on, np.minimum(on, last))
         return every
 
-    def _steps_of(self, rank: int) -> Steps:
+    def _steps_of(self, rank: int) -> SpecSteps:
         """The steps among the specs of a rank, all that there are now."""
         steps = self._steps.get(rank)
         if steps is None:
             names = [axis.name for axis in self.specs.subaxes]
-            steps = Steps(self.specs.rank(rank), self.specs.sizes, self.cost, names)
+            steps = SpecSteps(self.specs.rank(rank), self.specs.sizes, self.cost, names)
             self._steps[rank] = steps
         steps.take_in()
         return steps

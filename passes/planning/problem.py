@@ -25,7 +25,7 @@ from dtensor.passes.planning.strategies import Maker, Moves
 
 
 @dataclass(slots=True)
-class Value:
+class ValueClass:
     """Alike values that somebody may have to move.
 
     Attributes:
@@ -81,7 +81,7 @@ class Problem:
             self.runs[number] += weight
         self.start = [start[node] for node in self.example]
         self.now = list(self.start)
-        self.values: list[Value] = []
+        self.values: list[ValueClass] = []
         self.value_of: dict[int, int] = {}
         self.around: list[list[int]] = [[] for _ in range(count)]
         self._read_values()
@@ -108,7 +108,7 @@ class Problem:
             for n in {key[0], *(n for n, _ in users)}:
                 self.around[n].append(len(self.values))
             cls = self.prices.class_of(info.shape, info.itemsize)
-            self.values.append(Value(key[0], key[1], users, weight, cls, v))
+            self.values.append(ValueClass(key[0], key[1], users, weight, cls, v))
 
     def let_change(self, moves: Moves) -> None:
         """Let nodes choose among the strategies that change the sub-axes of one set alone."""
@@ -146,7 +146,7 @@ class Problem:
         now = self.now[node]
         return self.work_seconds(node) + self.runs[node] * (now.comm + now.price)
 
-    def pair_seconds(self, pair: Pair) -> float:
+    def pair_seconds(self, pair: WindowPair) -> float:
         """Seconds that two nodes save under the present plan, as they exchange the same."""
         return float(saved(self, pair, [self.now[pair.one]], [self.now[pair.other]])[0, 0])
 
@@ -162,14 +162,14 @@ def _is_invariant_carry(graph: Graph, index: int) -> bool:
     return node.kind == CARRY and len(node.operands) > 1 and node.operands[1] == node.results[1]
 
 
-class Pair(NamedTuple):
+class WindowPair(NamedTuple):
     """Two nodes of the problem that read one value through windows."""
 
     one: int
     other: int
 
 
-def pairs_of(problem: Problem) -> Iterator[Pair]:
+def pairs_of(problem: Problem) -> Iterator[WindowPair]:
     """The pairs that run equally often, in one block of the program."""
     nodes, example = problem.graph.nodes, problem.example
     for value in problem.values:
@@ -182,7 +182,7 @@ def pairs_of(problem: Problem) -> Iterator[Pair]:
             for one, other in pairwise(users):
                 blocks = [nodes[example[n]].operation.block for n in (one, other)]
                 if blocks[0] == blocks[1]:
-                    yield Pair(one, other)
+                    yield WindowPair(one, other)
 
 
 def _windows(node: Node) -> tuple[Window | None, ...]:
@@ -191,7 +191,7 @@ def _windows(node: Node) -> tuple[Window | None, ...]:
 
 
 def saved(
-    problem: Problem, pair: Pair, ones: Sequence[Strategy], others: Sequence[Strategy]
+    problem: Problem, pair: WindowPair, ones: Sequence[Strategy], others: Sequence[Strategy]
 ) -> Seconds:
     """Seconds that a pair saves: a row per strategy of the first, a column per one of the other."""
     maker, nodes, example = problem.maker, problem.graph.nodes, problem.example

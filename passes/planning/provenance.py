@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dtensor.passes.ledger import NodeFacts
     from dtensor.passes.planning.plan import Plan
 
-Sides = tuple[tuple[int, ...], tuple[int, ...]]  # places of operands, places of results
+PlaceSides = tuple[tuple[int, ...], tuple[int, ...]]  # places of operands, places of results
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Provenance:
     refused: dict[int, str]
 
     @cached_property
-    def labels(self) -> dict[int, Sides]:
+    def labels(self) -> dict[int, PlaceSides]:
         """Per node that uses the sub-axis, the places of its operands and results."""
         found = {}
         for node, strategy in enumerate(self.plan.strategies):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dtensor.passes.planning.model import BIG, Costs, Model, add_pairs, moves
-from dtensor.passes.planning.problem import Problem, Value
+from dtensor.passes.planning.problem import Problem, ValueClass
 from dtensor.passes.planning.steps import Numbers
 
 _MOST_STATES = 60_000  # of all values with several users; each has its share of them
@@ -63,7 +63,7 @@ def fixed_cost(problem: Problem) -> float:
     return 1e6 * (sum(nodes) + sum(values) - sum(pairs))
 
 
-def _add_value(model: Model, problem: Problem, value: Value, most_states: int) -> None:
+def _add_value(model: Model, problem: Problem, value: ValueClass, most_states: int) -> None:
     users = list(dict.fromkeys([n for n, _ in value.uses]))
     producer = model.variable_of[value.producer]
     if producer < 0 and all([model.variable_of[n] < 0 for n in users]):
@@ -105,7 +105,7 @@ def _of_one_user(price: Costs, start: Numbers, ends: Sequence[Numbers]) -> Costs
 
 def _states(
     problem: Problem,
-    value: Value,
+    value: ValueClass,
     specs: Numbers,
     price: Costs,
     sides: tuple[Numbers, list[Numbers]],

@@ -202,7 +202,7 @@ def _try(problem: Problem, model: Model, states: list[int], sweeps: int) -> bool
 
 
 MAX_TABLE = 1_000_000  # entries that minimising a variable away may visit
-PASSES = 200  # rounds of messages
+MESSAGE_ROUNDS = 200  # rounds of messages
 _ENOUGH = 1e-6  # relative; an assignment that is so near the bound is a cheapest one
 
 
@@ -224,7 +224,7 @@ class Bound:
 
 
 def lower_bound(
-    model: Model, upper: float = np.inf, passes: int = PASSES, max_table: int = MAX_TABLE
+    model: Model, upper: float = np.inf, passes: int = MESSAGE_ROUNDS, max_table: int = MAX_TABLE
 ) -> Bound:
     """A cost that no assignment of states of a model falls below.
 

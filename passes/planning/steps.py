@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, Places
 from dtensor.passes.relayout.search import plan
-from dtensor.passes.sharding.specs import Places, RankSpecs, overlaps
+from dtensor.passes.sharding.specs import RankSpecs, overlaps
 
-LOCAL = 0.1  # of a collective's start is what a local step takes: one more operation to run
+LOCAL_STEP = 0.1  # of a collective's start is what a local step takes: one more operation to run
 
 _ROWS = 256  # specs whose steps are found at once: more would leave the caches of the processor
 
@@ -74,7 +74,7 @@ class Ways(NamedTuple):
         return Ways(first, number[self.to[kept]], self.start[kept], self.rate[kept])
 
 
-class Steps:
+class SpecSteps:
     """The steps among the specs of one rank.
 
     Attributes:
@@ -228,7 +228,7 @@ class Steps:
         send(exchanged, (n - 1) / n)
         permuted = np.isinf(start) & ~local & (self._cut[before] == self._cut[after])
         send(permuted & complete[before] & complete[after], 1.0)
-        start[local] = LOCAL * alpha
+        start[local] = LOCAL_STEP * alpha
         return start, rate, local & ~complete[after]
 
     def _near_each_other(self, number: int, moving: Sequence[int]) -> Mask:

@@ -16,7 +16,7 @@ from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.all_places import all_places, groups_of
-from dtensor.passes.planning.blocks import Blocks, bit, block_counts, partial_kinds
+from dtensor.passes.planning.blocks import BlockCounts, bit, block_counts, partial_kinds
 from dtensor.passes.planning.joint_labels import Held, JointLabels
 from dtensor.passes.planning.options import (
     Computed,
@@ -28,9 +28,9 @@ from dtensor.passes.planning.options import (
 )
 from dtensor.passes.planning.work import work_seconds
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.places import WHOLE, place_of
+from dtensor.passes.propagation.places import WHOLE, Places, place_of
 from dtensor.passes.propagation.task import Task
-from dtensor.passes.sharding.specs import Places, Specs, is_contiguous
+from dtensor.passes.sharding.specs import Specs, is_contiguous
 
 ResultPlaces = Mapping[int, frozenset[int] | None] | None  # by node; None is anywhere
 Moves = tuple[frozenset[int], ...]  # sets of sub-axes; those of one may change together
@@ -251,7 +251,7 @@ class Maker:
     def _of_structure(
         self,
         rule: OpRule,
-        blocks: Blocks,
+        blocks: BlockCounts,
         passes: tuple[int, ...],
         used: tuple[bool, ...],
         held: Held,
@@ -340,7 +340,7 @@ class Maker:
         return self._computed_ones(node, found, key)
 
     def _places_on(
-        self, shape: tuple[int, ...], blocks: Blocks, kinds: int, held: Sequence[int | None]
+        self, shape: tuple[int, ...], blocks: BlockCounts, kinds: int, held: Sequence[int | None]
     ) -> list[Places]:
         sizes, together = self.specs.sizes, self._joint.together
         return all_places(shape, sizes, blocks, kinds, self._groups, held, together)

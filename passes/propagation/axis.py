@@ -16,11 +16,18 @@ from dtensor.passes.ops.opdef import Placed, algorithm_of
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Computes, Label, LabelTable
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable, place_of, split_place
-from dtensor.passes.propagation.reach import Reach, spread
-from dtensor.passes.propagation.task import ONLY, Pins, Round, Task
+from dtensor.passes.propagation.places import (
+    WHOLE,
+    LayoutTable,
+    Places,
+    place_of,
+    split_of,
+    split_place,
+)
+from dtensor.passes.propagation.reach import AxisReach, spread
+from dtensor.passes.propagation.task import ONLY_ROUND, Pins, PriorityRound, Task
 
-Digit = tuple[int, int, int]  # factor (or dimension), major, devices
+FactorDigit = tuple[int, int, int]  # factor (or dimension), major, devices
 
 
 @dataclass
@@ -32,7 +39,7 @@ class Decided:
         split: per node among how many devices its work is divided.
     """
 
-    digits: list[list[Digit]]
+    digits: list[list[FactorDigit]]
     split: list[int]
 
     @classmethod
@@ -40,48 +47,52 @@ class Decided:
         """The state before the first axis."""
         return cls([[] for _ in graph.nodes], [1] * len(graph.nodes))
 
-    def add(self, atom: AxisRef, labels: Sequence[Label]) -> None:
+    def add(self, sub_axis: AxisRef, labels: Sequence[Label]) -> None:
         """Take in one more axis, with the label of every node."""
         for node, label in enumerate(labels):
             if label.factor >= 0:
-                self.take(node, atom, label)
+                self.take(node, sub_axis, label)
                 if label.divides:
-                    self.split[node] *= atom.size
+                    self.split[node] *= sub_axis.size
 
-    def take(self, node: int, atom: AxisRef, label: Label) -> None:
+    def take(self, node: int, sub_axis: AxisRef, label: Label) -> None:
         """Let nobody else have the digit of a node that a label takes."""
-        digit = label.factor, label.major, atom.size
+        digit = label.factor, label.major, sub_axis.size
         if digit not in self.digits[node]:
             self.digits[node].append(digit)
 
 
 def reach_of(
-    task: Task, atom: AxisRef, decided: Decided, later: Sequence[int] = (), now: Round = ONLY
-) -> Reach:
+    task: Task,
+    sub_axis: AxisRef,
+    decided: Decided,
+    later: Sequence[int] = (),
+    now: PriorityRound = ONLY_ROUND,
+) -> AxisReach:
     """The labels of one axis, spread from the pins.
 
     Args:
         task: what is to be planned.
-        atom: the axis.
+        sub_axis: the axis.
         decided: what earlier axes decided.
         later: devices of the axes that are still to be decided.
         now: the round, and what rounds before it decided.
     """
     graph, pins, free = task.graph, task.pins, task.free
-    table = LabelTable(atom.size, computes_with(atom))
+    table = LabelTable(sub_axis.size, computes_with(sub_axis))
     labels = [[table.idle(node)] for node in graph.nodes]
     fixed: list[Label | None] = [None] * len(graph.nodes)
     open_dims: dict[int, frozenset[int]] = {}
     for index in pins.whole:
         fixed[index] = labels[index][0]
-    asleep = {index for index, layout in pins.layouts.items() if now.sleeps(layout, atom)}
+    asleep = {index for index, layout in pins.layouts.items() if now.sleeps(layout, sub_axis)}
     for index, layout in pins.layouts.items():
-        place = place_of(layout, atom)
+        place = place_of(layout, sub_axis)
         node = graph.nodes[index]
-        if place == WHOLE and layout.has_open and node.may_use(atom.name):
-            open_dims[index] = now.open_dims(layout, atom)
+        if place == WHOLE and layout.has_open and node.may_use(sub_axis.name):
+            open_dims[index] = now.open_dims(layout, sub_axis)
             continue
-        fixed[index] = table.given(node, place, atom.name)
+        fixed[index] = table.given(node, place, sub_axis.name)
         labels[index] = [fixed[index]]  # type: ignore[list-item]
     for index, label in now.kept.items():
         fixed[index], labels[index] = label, [label]
@@ -90,9 +101,9 @@ def reach_of(
             decided.take(index, other, label)
     for node in graph.nodes:
         is_free = free[node.results[0]] if node.results else False
-        if is_free or (fixed[node.index] is None and not node.may_use(atom.name)):
+        if is_free or (fixed[node.index] is None and not node.may_use(sub_axis.name)):
             fixed[node.index] = labels[node.index][0]
-    found = Reach(graph, atom, table, labels, fixed, free, open_dims, asleep)
+    found = AxisReach(graph, sub_axis, table, labels, fixed, free, open_dims, asleep)
     spread(found)
     results = [node.index for node in graph.nodes if node.kind == RESULT]
     _note_results(found, results)
@@ -103,19 +114,19 @@ def reach_of(
     return found
 
 
-def _note_results(found: Reach, results: Sequence[int]) -> None:
+def _note_results(found: AxisReach, results: Sequence[int]) -> None:
     """Note where the axis can come out: of what conflicts, and what stands behind, both."""
     for index in results:
         places = [label.ins[0] for label in found.labels[index] if not label.is_idle]
         found.result_places[index] = found.result_places.get(index, frozenset()).union(places)
 
 
-def respect_taken_digits(found: Reach, decided: Decided, pins: Pins) -> None:
+def respect_taken_digits(found: AxisReach, decided: Decided, pins: Pins) -> None:
     """Drop labels that overlap digits of earlier axes; offer the place behind those instead.
 
     A layout with open dimensions takes axes behind all that it says, whichever axis comes first.
     """
-    n = found.atom.size
+    n = found.sub_axis.size
     for node in found.graph.nodes:
         labels = found.labels[node.index]
         if len(labels) == 1 or found.fixed[node.index] is not None:
@@ -136,7 +147,7 @@ def respect_taken_digits(found: Reach, decided: Decided, pins: Pins) -> None:
         )
 
 
-def keep_blocks_inside(found: Reach, decided: Decided, later: Sequence[int]) -> None:
+def keep_blocks_inside(found: AxisReach, decided: Decided, later: Sequence[int]) -> None:
     """Move the axis ahead of blocks on arguments and results, which have none ahead of an axis.
 
     What stands ahead may be another axis that is decided, or one that comes later.
@@ -161,7 +172,7 @@ def _different(labels: Iterable[Label | None]) -> list[Label]:
 
 
 def _ahead_of_blocks(
-    found: Reach, node: Node, label: Label, taken: list[Digit], later: Sequence[int]
+    found: AxisReach, node: Node, label: Label, taken: list[FactorDigit], later: Sequence[int]
 ) -> list[Label | None]:
     """The labels with nothing ahead of the axis but decided axes and, if they fit, later ones."""
     if label.factor < 0:
@@ -171,11 +182,11 @@ def _ahead_of_blocks(
         if ahead * count == label.major:
             return [label]
         moved.append(found.table.joint(node, split_place(label.factor, ahead * count)))
-    fit = [each for each in moved if compatible(each, taken, found.atom.size)]
+    fit = [each for each in moved if compatible(each, taken, found.sub_axis.size)]
     return [*fit] or [behind(found, node, label, taken)]
 
 
-def _axes_ahead(label: Label, taken: list[Digit]) -> int:
+def _axes_ahead(label: Label, taken: list[FactorDigit]) -> int:
     """How many blocks the decided axes make of the label's dimension, ahead of its place."""
     end = 1
     for factor, major, size in sorted(taken):
@@ -192,7 +203,7 @@ def _products(count: int, sizes: Sequence[int]) -> list[int]:
     return sorted((product for product in products if count % product == 0), reverse=True)
 
 
-def _written(node: Node, layout: Layout) -> tuple[list[Digit], dict[int, int]]:
+def _written(node: Node, layout: Layout) -> tuple[list[FactorDigit], dict[int, int]]:
     """The digits that a layout says, and per dimension how many blocks they make.
 
     At a manual region, the factors of the node are of the shards inside.
@@ -204,7 +215,7 @@ def _written(node: Node, layout: Layout) -> tuple[list[Digit], dict[int, int]]:
     return digits, {d: math.prod(map(digit_size, dim.digits)) for d, dim in dims}
 
 
-def compatible(label: Label, taken: list[Digit], n: int) -> bool:
+def compatible(label: Label, taken: list[FactorDigit], n: int) -> bool:
     """Whether an axis of `n` devices can take the label beside the digits that others took."""
     end = label.major * n
     return all(
@@ -213,17 +224,17 @@ def compatible(label: Label, taken: list[Digit], n: int) -> bool:
     )
 
 
-def behind(found: Reach, node: Node, label: Label, taken: list[Digit]) -> Label | None:
+def behind(found: AxisReach, node: Node, label: Label, taken: list[FactorDigit]) -> Label | None:
     """The label that splits the same factor behind all digits that are taken of it, if it fits."""
     major = max(other * size for factor, other, size in taken if factor == label.factor)
     if node.rule is not None:
         return found.table.of_rule(node.rule).digit(label.factor, major)
-    if found.graph.types[node.subject].shape[label.factor] % (major * found.atom.size):
+    if found.graph.types[node.subject].shape[label.factor] % (major * found.sub_axis.size):
         return None
-    return found.table.joint(node, major * 64 + label.factor)
+    return found.table.joint(node, split_place(label.factor, major))
 
 
-def _forbid_idleness(found: Reach, decided: Decided, min_flops: float) -> None:
+def _forbid_idleness(found: AxisReach, decided: Decided, min_flops: float) -> None:
     for node in found.graph.nodes:
         if node.rule is None or found.fixed[node.index] is not None:
             continue
@@ -236,10 +247,7 @@ def _forbid_idleness(found: Reach, decided: Decided, min_flops: float) -> None:
             found.labels[node.index] = dividing
 
 
-Places = tuple[int, ...]
-
-
-def computes_with(atom: AxisRef) -> Computes:
+def computes_with(sub_axis: AxisRef) -> Computes:
     """Whether there is an algorithm if nothing but this axis splits anything.
 
     What stands ahead of the axis in a dimension is taken for another axis.
@@ -249,8 +257,12 @@ def computes_with(atom: AxisRef) -> Computes:
         op = rule.op
         if op is None:
             return False
-        ahead = max([1, *(place // MAX_RANK for place in (*ins, *outs))])
-        sizes = [(atom.name, atom.size)] if ahead == 1 else [("ahead", ahead), ("axis", atom.size)]
+        ahead = max([1, *(split_of(place)[1] for place in (*ins, *outs))])
+        sizes = (
+            [(sub_axis.name, sub_axis.size)]
+            if ahead == 1
+            else [("ahead", ahead), ("axis", sub_axis.size)]
+        )
         mesh = Mesh(sizes)
         table = LayoutTable([mesh.axis(name) for name in mesh.axis_names], mesh)
 
@@ -268,5 +280,5 @@ def _places(place: int, axes: int) -> Places:
     """The place of the axis, behind that of the axis ahead of it if there are two."""
     if axes == 1:
         return (place,)
-    major, dim = divmod(place, MAX_RANK)
+    dim, major = split_of(place)
     return (split_place(dim, 1) if place >= 0 and major > 1 else WHOLE, place)

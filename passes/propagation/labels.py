@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from dtensor.passes.derivation import passed_places, split_places
 from dtensor.passes.graph import JOINTS, MANUAL_EDGES, MANUAL_READ, Node
 from dtensor.passes.ops.rule import OpRule
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE
+from dtensor.passes.propagation.places import WHOLE, split_of
 
 # Whether an op with this rule has an algorithm, given the places of its operands and results.
 Computes = Callable[[OpRule, tuple[int, ...], tuple[int, ...]], bool]
@@ -112,11 +112,12 @@ class RuleLabels:
             if slot < 0:
                 return ()
             return tuple(p for p in self.passes if p.ins[slot] == place)
-        major, dim = divmod(place, MAX_RANK)
+        dim, behind = split_of(place)
         m = self.rule.map_of(slot, dim)
-        if m is None or major % m.outer:
+        major = None if m is None else m.to_factor(behind)
+        if m is None or major is None:
             return ()
-        label = self.digit(m.factor, major // m.outer * m.before)
+        label = self.digit(m.factor, major)
         if label is None or (label.ins[slot] if slot >= 0 else label.outs[~slot]) != place:
             return ()
         return (label,)
@@ -158,7 +159,7 @@ class LabelTable:
         key = (len(node.operands), len(node.results), place)
         found = self._joint.get(key)
         if found is None:
-            major, dim = divmod(place, MAX_RANK) if place >= 0 else (1, -1)
+            dim, major = split_of(place) if place >= 0 else (-1, 1)
             found = Label((place,) * key[0], (place,) * key[1], dim, major, place >= 0)
             self._joint[key] = found
         return found

@@ -31,9 +31,9 @@ from dtensor.passes.graph import (
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.planning.alternatives import Alternative
+from dtensor.passes.planning.plan import Sides
 from dtensor.passes.propagation.task import border_layouts
 
-Sides = tuple[tuple[Layout, ...], tuple[Layout, ...]]  # of operands, of results
 Attributes = Sequence[tuple[str, ir.Attribute]]
 
 

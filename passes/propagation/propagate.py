@@ -22,12 +22,21 @@ from dtensor.passes.planning.provenance import Provenance
 from dtensor.passes.planning.strategies import ResultPlaces
 from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.places import MAX_RANK
+from dtensor.passes.propagation.places import split_of
 from dtensor.passes.propagation.planned import PlannedLayouts, write_planned
-from dtensor.passes.propagation.reach import Reach
+from dtensor.passes.propagation.reach import AxisReach
 from dtensor.passes.propagation.task import Pins, Task, read_pins
-from dtensor.passes.propagation.turns import in_turn
+from dtensor.passes.propagation.turns import AxesInTurn, in_turn
 from dtensor.passes.uneven.components import check_even
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Plans of a program, one per stage, and how they are made."""
+
+    plans: list[Plan]
+    limits: Limits
+    min_flops: float
 
 
 @dataclass(frozen=True)
@@ -61,9 +70,12 @@ class PropagatePass(Pass):
         cost = state.cost_model()
         limits = _limits(self.effort or state.effort, self.bound)
         task = Task.of(graph, pins, mesh, cost, self.min_flops)
-        planned = decide(task, limits, state.ledger, function)
+        ahead = Ahead([], limits, self.min_flops)
+        if state.ahead is not None and replace(state.ahead, plans=[]) == ahead:
+            ahead = state.ahead
+        planned = decide(task, limits, state.ledger, function, ahead.plans)
         write_planned(graph, planned, cost)
-        state.planned = planned
+        state.planned, state.ahead = planned, ahead
 
 
 def _limits(effort: str, bound: bool) -> Limits:
@@ -77,29 +89,29 @@ def _limits(effort: str, bound: bool) -> Limits:
     return replace(limits, bound=bound or limits.bound)
 
 
-def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -> PlannedLayouts:
-    """Let what is given spread, then search the cheapest plan from there."""
+def decide(
+    task: Task, limits: Limits, ledger: Ledger, function: ir.Operation, plans: list[Plan]
+) -> PlannedLayouts:
+    """Let what is given spread, then search the cheapest plan from there.
+
+    `plans` are those of the first stages, if they are made already; the others are added.
+    """
     mesh = task.mesh
     settled: Settled = {}
     cuts: dict[str, set[int]] = {}
-    for stage, ready in stages(task, ledger):
+    for number, (stage, ready) in enumerate(stages(task, ledger)):
         try:
             turns = in_turn(stage, cuts, settled)
         except ValueError as wrong:
             error(function, str(wrong))
-        plan = make_plan(
-            stage,
-            [reach.atom for reach, _ in turns.axes],
-            [labels for _, labels in turns.axes],
-            [_result_places(reach, labels) for reach, labels in turns.axes],
-            limits,
-            turns.kept,
-        )
+        if number == len(plans):
+            plans.append(_plan(stage, turns, limits))
+        plan = plans[number]
         settled |= {node.index: plan.layouts(stage.graph, node) for node in ready}
     refusals = [_refusals(reach) for reach, _ in turns.axes]
     assert ledger.facts is not None
     for i, (reach, _) in enumerate(turns.axes):
-        axis = reach.atom.text(mesh.axis_size(reach.atom.name))
+        axis = reach.sub_axis.text(mesh.axis_size(reach.sub_axis.name))
         ledger.trails.append(Provenance(axis, i, plan, ledger.facts, refusals[i]))
     _record_plan(plan, turns.order, ledger)
     for lost in lost_parallelism(task.graph, plan, refusals):
@@ -108,7 +120,18 @@ def decide(task: Task, limits: Limits, ledger: Ledger, function: ir.Operation) -
     return _realise(task, plan)
 
 
-def _result_places(reach: Reach, labels: Sequence[Label]) -> ResultPlaces:
+def _plan(stage: Task, turns: AxesInTurn, limits: Limits) -> Plan:
+    return make_plan(
+        stage,
+        [reach.sub_axis for reach, _ in turns.axes],
+        [labels for _, labels in turns.axes],
+        [_result_places(reach, labels) for reach, labels in turns.axes],
+        limits,
+        turns.kept,
+    )
+
+
+def _result_places(reach: AxisReach, labels: Sequence[Label]) -> ResultPlaces:
     """Per result the places that what is given leads to; None if the axis may come out anywhere.
 
     It may where an op cannot use it, or orders what it splits: to order or transform it, an op
@@ -124,7 +147,7 @@ def _result_places(reach: Reach, labels: Sequence[Label]) -> ResultPlaces:
     return {k: found or None for k, found in places.items()} if _is_walked(reach) else places
 
 
-def _is_walked(reach: Reach) -> bool:
+def _is_walked(reach: AxisReach) -> bool:
     """Whether a loop may read what the axis splits piece by piece."""
     return any(
         label.factor >= 0 and node.rule.factors[label.factor].kind is FactorKind.OWNED
@@ -216,19 +239,19 @@ def _order(priorities: Sequence[int]) -> str:
     return f"; spread by priority, {first} first, then {', then '.join(rest)}"
 
 
-def _refusals(reach: Reach) -> dict[int, str]:
+def _refusals(reach: AxisReach) -> dict[int, str]:
     """Per node that the axis reached but that cannot use it there, the reason in words."""
     reasons: dict[int, str] = {}
     for (index, slot), place in reach.refused.items():
         rule = reach.graph.nodes[index].rule
         if rule is None or index in reasons:
             continue
-        major, dim = divmod(place, MAX_RANK)
+        dim, major = split_of(place)
         side = f"operand {slot}" if slot >= 0 else f"result {~slot}"
         reason = rule.why_whole.get((slot, dim))
         if reason is None:
             behind = f" behind {major} blocks" if major > 1 else ""
-            reason = f"cannot be split into {reach.atom.size} there{behind}"
+            reason = f"cannot be split into {reach.sub_axis.size} there{behind}"
         reasons[index] = f"dimension {dim} of {side} {reason}"
     return reasons
 

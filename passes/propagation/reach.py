@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from dtensor.dialect.axes import AxisRef
 from dtensor.passes.graph import ARGUMENT, CONSTRAINT, RESULT, Graph, Node
 from dtensor.passes.propagation.labels import Label, LabelTable
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, split_of
 
 ANY_DIMS = range(MAX_RANK)
 
 
 @dataclass
-class Reach:
+class AxisReach:
     """Where one mesh axis, or part of one, can get to in a graph.
 
     Attributes:
         graph: values and nodes.
-        atom: the axis.
+        sub_axis: the axis.
         table: the labels of all nodes.
         labels: per node the labels it may take, the idle one first unless it was ruled out.
         fixed: per node the label it must take, or None.
@@ -34,7 +34,7 @@ class Reach:
     """
 
     graph: Graph
-    atom: AxisRef
+    sub_axis: AxisRef
     table: LabelTable
     labels: list[list[Label]]
     fixed: list[Label | None]
@@ -45,7 +45,7 @@ class Reach:
     result_places: dict[int, frozenset[int]] = field(default_factory=dict)
 
 
-def spread(found: Reach) -> None:
+def spread(found: AxisReach) -> None:
     """Fill `found.labels` with every label reachable from the pinned nodes."""
     spreader = _Spreader(found)
     for node, pinned in zip(found.graph.nodes, found.fixed, strict=True):
@@ -57,7 +57,7 @@ def spread(found: Reach) -> None:
 class _Spreader:
     """A run of the spreading: the pairs that were reached, and those that wait."""
 
-    def __init__(self, found: Reach) -> None:
+    def __init__(self, found: AxisReach) -> None:
         self.found = found
         self.seen: set[tuple[int, int]] = set()
         self.queue: list[tuple[int, int, int, int]] = []
@@ -110,10 +110,10 @@ class _Spreader:
         rule = self.rules[index]
         if rule is not None:
             dims = self.found.open_dims.get(index, ANY_DIMS)
-            return rule.at(slot, place) if place < 0 or place % MAX_RANK in dims else ()
+            return rule.at(slot, place) if place < 0 or split_of(place)[0] in dims else ()
         found = self.found
         node = found.graph.nodes[index]
         if node.kind in (ARGUMENT, RESULT, CONSTRAINT):
-            allowed = place >= 0 and place % MAX_RANK in found.open_dims.get(index, ANY_DIMS)
+            allowed = place >= 0 and split_of(place)[0] in found.open_dims.get(index, ANY_DIMS)
             return (found.table.joint(node, place),) if allowed else ()
         return found.table.at(node, slot, place)

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 from dtensor.passes.graph import Node
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE
-from dtensor.passes.propagation.reach import ANY_DIMS, Reach
+from dtensor.passes.propagation.places import WHOLE, split_of
+from dtensor.passes.propagation.reach import ANY_DIMS, AxisReach
 
 
-def sweep(found: Reach) -> tuple[Label, ...]:
+def sweep(found: AxisReach) -> tuple[Label, ...]:
     """The label of every node; the largest values that are given spread first."""
     run = _Sweep(found)
     for value, place in _given(found):
@@ -29,7 +29,7 @@ def sweep(found: Reach) -> tuple[Label, ...]:
     return tuple([label for label in run.decided if label is not None])
 
 
-def _given(found: Reach) -> list[tuple[int, int]]:
+def _given(found: AxisReach) -> list[tuple[int, int]]:
     """The given splits, as values and places, the largest values first; ties in program order."""
     points: dict[tuple[int, int], None] = {}
     for node, pinned in zip(found.graph.nodes, found.fixed, strict=True):
@@ -40,7 +40,7 @@ def _given(found: Reach) -> list[tuple[int, int]]:
 
 
 class _Sweep:
-    def __init__(self, found: Reach) -> None:
+    def __init__(self, found: AxisReach) -> None:
         graph = found.graph
         self.found = found
         self.graph = graph
@@ -58,7 +58,7 @@ class _Sweep:
         pinned = self.found.fixed[producer]
         if pinned is not None and pinned.outs[graph.producer_slot[value]] != place:
             return
-        if place % MAX_RANK not in self.found.open_dims.get(producer, ANY_DIMS):
+        if split_of(place)[0] not in self.found.open_dims.get(producer, ANY_DIMS):
             return
         self.places[value] = place
         if self.decided[producer] is None:

@@ -35,8 +35,8 @@ from dtensor.passes.graph import (
 )
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, place_of
-from dtensor.passes.relayout.atoms import axis_cuts
+from dtensor.passes.propagation.places import WHOLE, place_of, split_of
+from dtensor.passes.relayout.sub_axes import axis_cuts
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def asked_layout(node: Node, meshes: dict[str, Mesh]) -> Layout | None:
     return layouts_of_array(node.operation.attributes[side], meshes)[node.slot]
 
 
-def atoms_of(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[AxisRef]:
+def planned_sub_axes(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[AxisRef]:
     """The parts of axes that are decided one by one: one divisor chain per mesh axis.
 
     Args:
@@ -169,7 +169,7 @@ def atoms_of(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[AxisRef]
     """
     for name, written in axis_cuts(*pins.layouts.values()).items():
         cuts.setdefault(name, set()).update(written)
-    atoms = []
+    sub_axes = []
     for name, size in mesh.axes:
         edges = sorted({1, size, *cuts.get(name, set())})
         for low, high in pairwise(edges):
@@ -178,15 +178,15 @@ def atoms_of(pins: Pins, mesh: Mesh, cuts: dict[str, set[int]]) -> list[AxisRef]
                     f'parts of axis "{name}" end at {low} and {high} devices, and neither divides '
                     "the other; write parts that nest"
                 )
-            atoms.append(AxisRef(name, low, high // low))
-    return atoms
+            sub_axes.append(AxisRef(name, low, high // low))
+    return sub_axes
 
 
-def seed_bytes(graph: Graph, pins: Pins, atom: AxisRef) -> float:
+def seed_bytes(graph: Graph, pins: Pins, sub_axis: AxisRef) -> float:
     """Size in bytes of the largest pinned value that the axis splits."""
     largest = 0.0
     for index, layout in pins.layouts.items():
-        if place_of(layout, atom) >= 0:
+        if place_of(layout, sub_axis) >= 0:
             node = graph.nodes[index]
             largest = max(largest, *(graph.bytes(v) for v in node.operands + node.results))
     return largest
@@ -194,11 +194,11 @@ def seed_bytes(graph: Graph, pins: Pins, atom: AxisRef) -> float:
 
 LAST = 1 << 62  # a priority that no round comes behind
 
-Kept = Mapping[int, Label]
+NodeLabels = Mapping[int, Label]
 
 
 @dataclass(frozen=True)
-class Round:
+class PriorityRound:
     """What one round of one axis may see.
 
     Attributes:
@@ -208,13 +208,13 @@ class Round:
     """
 
     priority: int = LAST
-    kept: Kept = field(default_factory=dict)
-    others: Sequence[tuple[AxisRef, Kept]] = ()
+    kept: NodeLabels = field(default_factory=dict)
+    others: Sequence[tuple[AxisRef, NodeLabels]] = ()
 
     def sleeps(self, layout: Layout, axis: AxisRef) -> bool:
         """Whether a given layout splits a dimension over an axis that does not yet spread."""
         place = place_of(layout, axis)
-        return place > WHOLE and layout.dims[place % MAX_RANK].priority > self.priority
+        return place > WHOLE and layout.dims[split_of(place)[0]].priority > self.priority
 
     def open_dims(self, layout: Layout, axis: AxisRef) -> frozenset[int]:
         """The dimensions of a given layout to which an axis may be added."""
@@ -222,7 +222,7 @@ class Round:
         return frozenset(d for d, dim in dims if dim.takes(axis) and dim.priority <= self.priority)
 
 
-ONLY = Round()
+ONLY_ROUND = PriorityRound()
 """The one round of a program in which nothing says what comes first."""
 
 

@@ -9,21 +9,21 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.passes.propagation.axis import Decided, reach_of
 from dtensor.passes.propagation.barriers import Settled, settled_labels
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.reach import Reach
+from dtensor.passes.propagation.reach import AxisReach
 from dtensor.passes.propagation.sweep import sweep
 from dtensor.passes.propagation.task import (
     LAST,
-    Round,
+    PriorityRound,
     Task,
-    atoms_of,
     keep,
+    planned_sub_axes,
     priorities_of,
     seed_bytes,
 )
 
 
 @dataclass(frozen=True)
-class Turns:
+class AxesInTurn:
     """How axes spread, one after the other.
 
     Attributes:
@@ -32,12 +32,12 @@ class Turns:
         order: the priorities that what is given has, ascending.
     """
 
-    axes: list[tuple[Reach, tuple[Label, ...]]]
+    axes: list[tuple[AxisReach, tuple[Label, ...]]]
     kept: list[dict[int, Label]]
     order: list[int]
 
 
-def in_turn(task: Task, cuts: dict[str, set[int]], settled: Settled) -> Turns:
+def in_turn(task: Task, cuts: dict[str, set[int]], settled: Settled) -> AxesInTurn:
     """Let every axis spread in turn, once for each priority.
 
     Args:
@@ -53,14 +53,14 @@ def in_turn(task: Task, cuts: dict[str, set[int]], settled: Settled) -> Turns:
 
     def one_round(
         axes: Sequence[AxisRef], priority: int, kept: list[dict[int, Label]]
-    ) -> list[tuple[Reach, tuple[Label, ...]]] | None:
+    ) -> list[tuple[AxisReach, tuple[Label, ...]]] | None:
         """The labels of each axis; None if an axis has to be cut first."""
         decided = Decided.nothing(graph)
-        found: list[tuple[Reach, tuple[Label, ...]]] = []
+        found: list[tuple[AxisReach, tuple[Label, ...]]] = []
         for i, axis in enumerate(axes):
             later = [other.size for other in axes[i + 1 :]]
             others = list(zip(axes, kept, strict=True))[i + 1 :]
-            now = Round(priority, kept[i], others)
+            now = PriorityRound(priority, kept[i], others)
             reach = reach_of(task, axis, decided, later, now)
             if _add_cuts(reach, cuts):
                 return None
@@ -69,7 +69,7 @@ def in_turn(task: Task, cuts: dict[str, set[int]], settled: Settled) -> Turns:
             decided.add(axis, labels)
         return found
 
-    def all_rounds() -> Turns | None:
+    def all_rounds() -> AxesInTurn | None:
         axes = _axes(task, cuts)
         kept = [settled_labels(graph, settled, axis) for axis in axes]
         for priority in order[:-1]:
@@ -79,7 +79,7 @@ def in_turn(task: Task, cuts: dict[str, set[int]], settled: Settled) -> Turns:
             for mine, (_, labels) in zip(kept, found, strict=True):
                 keep(mine, labels)
         found = one_round(axes, LAST, kept)
-        return None if found is None else Turns(found, kept, order)
+        return None if found is None else AxesInTurn(found, kept, order)
 
     while (turns := all_rounds()) is None:
         pass
@@ -94,18 +94,18 @@ def _axes(task: Task, cuts: dict[str, set[int]]) -> list[AxisRef]:
         order = task.mesh.axis_names.index(axis.name)
         return -seed_bytes(task.graph, task.pins, axis) / rate, order, axis.pre
 
-    return sorted(atoms_of(task.pins, task.mesh, cuts), key=key)
+    return sorted(planned_sub_axes(task.pins, task.mesh, cuts), key=key)
 
 
-def _add_cuts(reach: Reach, cuts: dict[str, set[int]]) -> bool:
+def _add_cuts(reach: AxisReach, cuts: dict[str, set[int]]) -> bool:
     """Cut the axis where one of its digits straddles two dimensions of a reshape."""
-    atom = reach.atom
+    sub_axis = reach.sub_axis
     grown = False
     for rule_labels in reach.table.rules():
         for edges in rule_labels.cuts.values():
             for edge in edges:
-                have = cuts.setdefault(atom.name, set())
-                cut = atom.pre * edge
+                have = cuts.setdefault(sub_axis.name, set())
+                cut = sub_axis.pre * edge
                 if cut not in have and all(cut % c == 0 or c % cut == 0 for c in have if c):
                     have.add(cut)
                     grown = True

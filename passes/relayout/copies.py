@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import permutations
 
-Copy = tuple[int, int]  # its number, and which of those before it in order it is made from
+MadeFrom = tuple[int, int]  # its number, and which of those before it in order it is made from
 
 
 def copies_in_order(
     count: int, seconds: Callable[[int, int], float], exact: int, sources: int | None = None
-) -> tuple[float, list[Copy]]:
+) -> tuple[float, list[MadeFrom]]:
     """The cheapest order found of the copies 1 to `count` of a value, which is 0 itself.
 
     A gathered copy that one use wants is what another's slice is cut from. Of many, the next one is
@@ -29,9 +29,9 @@ def copies_in_order(
     """
     every = list(range(1, count + 1))
     orders: list[Sequence[int]] = [*permutations(every)] if count <= exact else [()]
-    least, best = math.inf, list[Copy]()
+    least, best = math.inf, list[MadeFrom]()
     for order in orders:
-        left, have, total, copies = list(order or every), [0], 0.0, list[Copy]()
+        left, have, total, copies = list(order or every), [0], 0.0, list[MadeFrom]()
         while left:
             next_ = left[:1] if order else left
             costs = {n: [seconds(one, n) for one in have[:sources]] for n in next_}

@@ -7,15 +7,17 @@ from dataclasses import replace
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
-from dtensor.passes.relayout.atoms import local_outer, merge_axes
 from dtensor.passes.relayout.moves import Move
-from dtensor.passes.relayout.problem import Problem, State
-from dtensor.passes.relayout.steps import AxisMove, Step
+from dtensor.passes.relayout.problem import RelayoutProblem, State
+from dtensor.passes.relayout.steps import AxisMove, RelayoutStep
+from dtensor.passes.relayout.sub_axes import local_outer, merge_axes
 
 
-def emit(problem: Problem, after: Layout, found: Iterable[Move]) -> tuple[Step, ...]:
+def emit(
+    problem: RelayoutProblem, after: Layout, found: Iterable[Move]
+) -> tuple[RelayoutStep, ...]:
     """The steps of some moves, which lead from the start of the problem to `after`."""
-    steps: list[Step] = []
+    steps: list[RelayoutStep] = []
     state, layout = problem.start, problem.before
     for move in found:
         result = problem.layout(move.result)
@@ -24,8 +26,10 @@ def emit(problem: Problem, after: Layout, found: Iterable[Move]) -> tuple[Step, 
     return (*steps[:-1], replace(steps[-1], result=after))
 
 
-def _step(problem: Problem, move: Move, state: State, before: Layout, result: Layout) -> Step:
-    step = Step(move.kind, result, move.wire_bytes, problem.axes(move.atoms))
+def _step(
+    problem: RelayoutProblem, move: Move, state: State, before: Layout, result: Layout
+) -> RelayoutStep:
+    step = RelayoutStep(move.kind, result, move.wire_bytes, problem.axes(move.sub_axes))
     if move.kind == "permute":
         sources, targets = _permuted(problem, move)
         return replace(step, axes=sources, targets=targets)
@@ -37,20 +41,22 @@ def _step(problem: Problem, move: Move, state: State, before: Layout, result: La
         return replace(step, dim=of.dim, outer=of.rows, pieces=of.pieces, rounds=of.rounds)
     step = replace(step, axes=merge_axes(step.axes))
     if move.kind not in ("gather", "slice"):
-        step = replace(step, reduction=problem.kinds[move.atoms[0]])
+        step = replace(step, reduction=problem.kinds[move.sub_axes[0]])
     if move.kind in ("reduce", "mask"):
         return step
     placed = state if move.kind in ("gather", "spread") else move.result
-    place = placed[move.atoms[0]]
+    place = placed[move.sub_axes[0]]
     dim = problem.digit_dims[place]
     return replace(step, dim=dim, outer=local_outer(before, dim, problem.digit_outers[place]))
 
 
-def _permuted(problem: Problem, move: Move) -> tuple[tuple[AxisRef, ...], tuple[AxisRef, ...]]:
+def _permuted(
+    problem: RelayoutProblem, move: Move
+) -> tuple[tuple[AxisRef, ...], tuple[AxisRef, ...]]:
     """Both lists name the same axes: where x gives way to y, y takes over what x told apart."""
-    leaving = tuple(a for a in move.atoms if a not in move.others)
-    arriving = tuple(a for a in move.others if a not in move.atoms)
-    sources = list(problem.axes((*move.atoms, *arriving)))
+    leaving = tuple(a for a in move.sub_axes if a not in move.others)
+    arriving = tuple(a for a in move.others if a not in move.sub_axes)
+    sources = list(problem.axes((*move.sub_axes, *arriving)))
     targets = list(problem.axes((*move.others, *leaving)))
     _join_parts(sources, targets)
     return tuple(sources), tuple(targets)
@@ -70,9 +76,11 @@ def _join_parts(sources: list[AxisRef], targets: list[AxisRef]) -> None:
             index += 1
 
 
-def _axis_moves(problem: Problem, move: Move, state: State, before: Layout) -> Iterator[AxisMove]:
+def _axis_moves(
+    problem: RelayoutProblem, move: Move, state: State, before: Layout
+) -> Iterator[AxisMove]:
     position = problem.position
-    for atom in sorted(move.atoms, key=lambda atom: position(move.result[atom])):
-        source, target = position(state[atom]), position(move.result[atom])
+    for sub_axis in sorted(move.sub_axes, key=lambda sub_axis: position(move.result[sub_axis])):
+        source, target = position(state[sub_axis]), position(move.result[sub_axis])
         outers = local_outer(before, *source), local_outer(before, *target)
-        yield AxisMove(problem.atoms[atom], source, target, outers)
+        yield AxisMove(problem.sub_axes[sub_axis], source, target, outers)

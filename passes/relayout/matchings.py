@@ -14,22 +14,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dtensor.passes.ops.rounds import Piece, Round, moved_inside
-from dtensor.passes.relayout.problem import Problem, State
+from dtensor.passes.ops.rounds import PermuteRound, SentPiece, moved_inside
+from dtensor.passes.relayout.problem import RelayoutProblem, State
 
 _MOST_PIECES = 4096  # of all devices; more are not looked at
 
-Digits = tuple[tuple[int, int], ...]  # position and values, of each axis
+MixedRadix = tuple[tuple[int, int], ...]  # position and values, of each axis
 
 
 @dataclass(frozen=True)
 class Matched:
-    """The atoms of one dimension, all of which go to other places in it.
+    """The sub-axes of one dimension, all of which go to other places in it.
 
     Attributes:
         dim: the dimension.
         rows: local blocks more major than all that moves.
-        moving: the atoms that move; the first is major in the number of a device.
+        moving: the sub-axes that move; the first is major in the number of a device.
         pieces: into how many a device's shard falls.
         rounds: what is sent, counted in pieces.
     """
@@ -38,11 +38,11 @@ class Matched:
     rows: int
     moving: tuple[int, ...]
     pieces: int
-    rounds: tuple[Round, ...]
+    rounds: tuple[PermuteRound, ...]
 
 
-def matchings(problem: Problem, state: State) -> Iterator[Matched]:
-    """For each dimension in which atoms take places of one another, how pieces are exchanged."""
+def matchings(problem: RelayoutProblem, state: State) -> Iterator[Matched]:
+    """For each dimension in which sub-axes take places of one another, how pieces are exchanged."""
     places = [(state[a], problem.goal[a]) for a in range(len(state))]
     dims = {problem.digit_dims[place] for pair in places for place in pair if place >= 0}
     for dim in sorted(dims):
@@ -58,14 +58,14 @@ def matchings(problem: Problem, state: State) -> Iterator[Matched]:
                 yield found
 
 
-def _stands(problem: Problem, place: int, dim: int) -> bool:
+def _stands(problem: RelayoutProblem, place: int, dim: int) -> bool:
     return place >= 0 and problem.digit_dims[place] == dim
 
 
 def _matched(
-    problem: Problem, state: State, dim: int, moving: tuple[int, ...], staying: Digits
+    problem: RelayoutProblem, state: State, dim: int, moving: tuple[int, ...], staying: MixedRadix
 ) -> Matched | None:
-    """How the atoms that move do so; None where digits that stay lie in their blocks."""
+    """How the sub-axes that move do so; None where digits that stay lie in their blocks."""
     before, after = ([_digit(problem, at[a]) for a in moving] for at in (state, problem.goal))
     base = math.gcd(*[outer for outer, _ in (*before, *after)])
     if any(base % (outer * size) for outer, size in staying):
@@ -79,12 +79,12 @@ def _matched(
     return Matched(dim, rows, moving, count // devices, matching(digits[0], digits[1], count))
 
 
-def _digit(problem: Problem, place: int) -> tuple[int, int]:
+def _digit(problem: RelayoutProblem, place: int) -> tuple[int, int]:
     return problem.digit_outers[place], problem.digit_sizes[place]
 
 
 @lru_cache(maxsize=1024)
-def matching(before: Digits, after: Digits, count: int) -> tuple[Round, ...]:
+def matching(before: MixedRadix, after: MixedRadix, count: int) -> tuple[PermuteRound, ...]:
     """How `count` pieces of a dimension, split by axes at these digits, change places.
 
     Args:
@@ -99,7 +99,7 @@ def matching(before: Digits, after: Digits, count: int) -> tuple[Round, ...]:
     slots = [_slots(side) for side in sides]
     edges = [(*pair, number) for number, pair in enumerate(zip(*sides, strict=True))]
     colours = _coloured([edge for edge in edges if edge[0] != edge[1]], devices)
-    kept: list[list[Piece]] = [[] for _ in range(devices)]
+    kept: list[list[SentPiece]] = [[] for _ in range(devices)]
     sent = [
         ([-1] * devices, [0] * devices, [0] * devices)
         for _ in range(1 + max(colours.values(), default=-1))
@@ -107,15 +107,15 @@ def matching(before: Digits, after: Digits, count: int) -> tuple[Round, ...]:
     for source, target, number in edges:
         here, there = slots[0][number], slots[1][number]
         if source == target:
-            kept[source] += [Piece(here, there, 1)] if here != there else []
+            kept[source] += [SentPiece(here, there, 1)] if here != there else []
             continue
         sources, starts, places = sent[colours[number]]
         sources[target], starts[source], places[target] = source, here, there
-    rounds = [Round(1, *map(tuple, tables)) for tables in sent]
+    rounds = [PermuteRound(1, *map(tuple, tables)) for tables in sent]
     return (*rounds, *moved_inside(kept))
 
 
-def _device(digits: Digits, piece: int, count: int) -> int:
+def _device(digits: MixedRadix, piece: int, count: int) -> int:
     """The number of the device that holds a piece."""
     number = 0
     for outer, size in digits:

@@ -46,12 +46,12 @@ def erase_needless(work: Relayouts) -> bool:
 def share_equal(work: Relayouts) -> bool:
     """Use one relayout for all uses that want one value in one layout."""
     changed = False
-    seen: dict[tuple[Scope | None, Value, object], ir.Operation] = {}
+    seen: dict[tuple[Scope, Value, object], ir.Operation] = {}
     for number, op in list(work.ops.items()):
         if number >= work.in_order:
             break  # made since reading: not in program order
         scope, value, layout = work.scopes[number], op.operands[0], work.after(op)
-        keys = [(around, value, layout) for around in (scope.outwards() if scope else ())]
+        keys = [(around, value, layout) for around in scope.outwards()]
         earlier = next((seen[key] for key in keys if key in seen), None)
         if earlier is None:
             seen[scope, value, layout] = op
@@ -210,8 +210,9 @@ def hoist_invariants(work: Relayouts) -> bool:
             continue
         why = "the loop does not change the value: moved in front of it"
         made = work.create(outside, after, ir.InsertionPoint(loop), number, why)
-        scope = work.scopes[number]
-        work.scopes[-1] = None if scope is None else scope.parent
+        around = work.scopes[number].parent
+        assert around is not None, "the block of a loop"
+        work.scopes[-1] = around
         work.replace(number, made)
         changed = True
     return changed

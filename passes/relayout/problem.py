@@ -1,8 +1,8 @@
-"""A relayout as a problem over integers: which digit each moving atom fixes.
+"""A relayout as a problem over integers: which digit each moving sub-axis fixes.
 
-A state says for each moving atom where it is: at a digit (an index into the table of digits, each a
-place and a number of values), nowhere (every device along it holds the same), or partial. Atoms
-that stand where they will stand are fixed and no part of the state.
+A state says for each moving sub-axis where it is: at a digit (an index into the table of digits,
+each a place and a number of values), nowhere (every device along it holds the same), or partial.
+Sub-axes that stand where they will stand are fixed and no part of the state.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.layout import Layout
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.propagation.places import (
-    MAX_RANK,
     WHOLE,
     partial_place,
     place_kind,
     place_of,
+    split_of,
     split_place,
 )
-from dtensor.passes.relayout.atoms import align, atoms_of, axis_cuts, layout_at
+from dtensor.passes.relayout.sub_axes import align, axis_cuts, layout_at, named_sub_axes
 
 State = tuple[int, ...]
 NOWHERE = -1
 PARTIAL = -2
 
 
-class Problem:
-    """The moving atoms of one relayout, their digits, and which digits exclude each other."""
+class RelayoutProblem:
+    """The moving sub-axes of one relayout, their digits, and which digits exclude each other."""
 
     def __init__(
         self, before: Layout, after: Layout, shape: Sequence[int], itemsize: float, cost: CostModel
@@ -48,40 +48,40 @@ class Problem:
         self.conflicts: list[int] = []  # per digit, the set of digits it excludes, as bits
         self._digit_ids: dict[tuple[int, int, int], int] = {}
 
-        self.atoms: list[AxisRef] = []
-        self.kinds: list[str] = []  # the reduction an atom is partial with, before or after
+        self.sub_axes: list[AxisRef] = []
+        self.kinds: list[str] = []  # the reduction a sub-axis is partial with, before or after
         self.fixed: dict[AxisRef, int] = {}  # places
         start, goal = [], []
-        for atom in atoms_of(before, after, cuts):
-            here, there = place_of(before, atom), place_of(after, atom)
+        for sub_axis in named_sub_axes(before, after, cuts):
+            here, there = place_of(before, sub_axis), place_of(after, sub_axis)
             if here == there:
-                self.fixed[atom] = here
+                self.fixed[sub_axis] = here
                 continue
             partial = [place_kind(place) for place in (here, there) if place < WHOLE]
             assert len(partial) < 2, f"{before} to {after}"
-            self.atoms.append(atom)
+            self.sub_axes.append(sub_axis)
             self.kinds.append(partial[0] if partial else "")
-            start.append(self._code(atom, here))
-            goal.append(self._code(atom, there))
-        self.sizes = [atom.size for atom in self.atoms]
+            start.append(self._code(sub_axis, here))
+            goal.append(self._code(sub_axis, there))
+        self.sizes = [sub_axis.size for sub_axis in self.sub_axes]
         self.start, self.goal = tuple(start), tuple(goal)
-        split = {atom: place for atom, place in self.fixed.items() if place > WHOLE}
+        split = {sub_axis: place for sub_axis, place in self.fixed.items() if place > WHOLE}
         self.fixed_split = devices_along(split)
-        self._fixed = [(*divmod(place, MAX_RANK)[::-1], atom.size) for atom, place in split.items()]
-        # Bits of the fixed digits, and the runs of neighbouring digits the moving atoms end in.
+        self._fixed = [(*split_of(place), sub_axis.size) for sub_axis, place in split.items()]
+        # Bits of the fixed digits, and the runs of neighbouring digits the moving sub-axes end in.
         self.fixed_bits = 0
-        for atom, place in split.items():
-            self.fixed_bits |= 1 << self._code(atom, place)
+        for sub_axis, place in split.items():
+            self.fixed_bits |= 1 << self._code(sub_axis, place)
         self.goal_runs = {self.position(self.goal[run[0]]): run for run in self.runs(self.goal)}
 
     def fixed_digits(self, dim: int) -> list[tuple[int, int]]:
-        """Position and size of the digits of a dimension whose atoms stay."""
+        """Position and size of the digits of a dimension whose sub-axes stay."""
         return [(outer, size) for fixed_dim, outer, size in self._fixed if fixed_dim == dim]
 
-    def _code(self, atom: AxisRef, place: int) -> int:
+    def _code(self, sub_axis: AxisRef, place: int) -> int:
         if place > WHOLE:
-            outer, dim = divmod(place, MAX_RANK)
-            return self.digit(dim, outer, atom.size)
+            dim, outer = split_of(place)
+            return self.digit(dim, outer, sub_axis.size)
         return NOWHERE if place == WHOLE else PARTIAL
 
     def digit(self, dim: int, outer: int, size: int) -> int:
@@ -130,36 +130,40 @@ class Problem:
         return self.digit_dims[place], self.digit_outers[place]
 
     def runs(self, state: State) -> list[tuple[int, ...]]:
-        """The moving atoms that stand in dimensions, neighbours together, in order of position."""
-        return self.neighbours([atom for atom, place in enumerate(state) if place >= 0], state)
+        """The moving sub-axes in dimensions, neighbours together, in order of position."""
+        return self.neighbours(
+            [sub_axis for sub_axis, place in enumerate(state) if place >= 0], state
+        )
 
-    def neighbours(self, atoms: Sequence[int], state: State) -> list[tuple[int, ...]]:
+    def neighbours(self, sub_axes: Sequence[int], state: State) -> list[tuple[int, ...]]:
         """The same of some of them, where `state` puts them."""
         dims, outers = self.digit_dims, self.digit_outers
         runs: list[list[int]] = []
         end = (-1, 0)
-        for dim, outer, atom in sorted([(dims[state[a]], outers[state[a]], a) for a in atoms]):
+        for dim, outer, sub_axis in sorted(
+            [(dims[state[a]], outers[state[a]], a) for a in sub_axes]
+        ):
             if (dim, outer) == end:
-                runs[-1].append(atom)
+                runs[-1].append(sub_axis)
             else:
-                runs.append([atom])
-            end = (dim, outer * self.sizes[atom])
+                runs.append([sub_axis])
+            end = (dim, outer * self.sizes[sub_axis])
         return [tuple(run) for run in runs]
 
-    def axes(self, atoms: Sequence[int]) -> tuple[AxisRef, ...]:
-        """The axes of some atoms."""
-        return tuple(self.atoms[atom] for atom in atoms)
+    def axes(self, sub_axes: Sequence[int]) -> tuple[AxisRef, ...]:
+        """The axes of some sub-axes."""
+        return tuple(self.sub_axes[sub_axis] for sub_axis in sub_axes)
 
-    def split(self, atoms: Sequence[int]) -> int:
-        """Product of some atoms' sizes."""
-        return math.prod(self.sizes[atom] for atom in atoms)
+    def split(self, sub_axes: Sequence[int]) -> int:
+        """Product of some sub-axes' sizes."""
+        return math.prod(self.sizes[sub_axis] for sub_axis in sub_axes)
 
     def layout(self, state: State) -> Layout:
         """The layout a state stands for."""
         places = dict(self.fixed)
-        for atom, digit, kind in zip(self.atoms, state, self.kinds, strict=True):
+        for sub_axis, digit, kind in zip(self.sub_axes, state, self.kinds, strict=True):
             if digit >= 0:
-                places[atom] = split_place(self.digit_dims[digit], self.digit_outers[digit])
+                places[sub_axis] = split_place(self.digit_dims[digit], self.digit_outers[digit])
             elif digit == PARTIAL:
-                places[atom] = partial_place(kind)
+                places[sub_axis] = partial_place(kind)
         return layout_at(places, len(self.shape), self.mesh)

@@ -18,7 +18,7 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.exchanges import in_rounds
-from dtensor.passes.relayout.steps import Step
+from dtensor.passes.relayout.steps import RelayoutStep
 
 _NAMES: Final = {
     "slice": names.ALL_SLICE,
@@ -27,28 +27,28 @@ _NAMES: Final = {
 }
 
 
-def apply_steps(value: Value, steps: Sequence[Step], builder: ExpansionContext) -> Value:
+def apply_steps(value: Value, steps: Sequence[RelayoutStep], builder: ExpansionContext) -> Value:
     """Create the operations of a plan; the local tensor in the layout of its last step."""
     for step in steps:
         value = _REALISED[step.kind](value, step, builder)
     return value
 
 
-def _reduce(value: Value, step: Step, builder: ExpansionContext) -> Value:
+def _reduce(value: Value, step: RelayoutStep, builder: ExpansionContext) -> Value:
     return builder.all_reduced(value, step.axes, step.reduction)
 
 
-def _mask(value: Value, step: Step, builder: ExpansionContext) -> Value:
+def _mask(value: Value, step: RelayoutStep, builder: ExpansionContext) -> Value:
     first = builder.is_shard(step.axes, 0)
     return builder.select(first, value, builder.identity(step.reduction, value.type))
 
 
-def _permute(value: Value, step: Step, builder: ExpansionContext) -> Value:
+def _permute(value: Value, step: RelayoutStep, builder: ExpansionContext) -> Value:
     attributes = {names.FROM: builder.axes(step.axes), names.TO: builder.axes(step.targets)}
     return builder.value(names.COLLECTIVE_PERMUTE, [value], value.type, attributes)
 
 
-def _on_rows(value: Value, step: Step, builder: ExpansionContext) -> Value:
+def _on_rows(value: Value, step: RelayoutStep, builder: ExpansionContext) -> Value:
     """A collective on a dimension, in each of its `outer` rows."""
     shape, element = builder.read_type(value.type)
     dim, outer, parts = step.dim, step.outer, devices_along(step.axes)
@@ -64,13 +64,18 @@ def _on_rows(value: Value, step: Step, builder: ExpansionContext) -> Value:
     return builder.reshape(result, with_sizes(shape, dim, outer * work[at]))
 
 
-def _all_to_all(value: Value, step: Step, builder: ExpansionContext) -> Value:
+def _all_to_all(value: Value, step: RelayoutStep, builder: ExpansionContext) -> Value:
     found = _between_two(value, step, builder)
     return _between_any(value, step, builder) if found is None else found
 
 
 def _moved(
-    value: Value, step: Step, builder: ExpansionContext, shape: Sequence[int], split: int, at: int
+    value: Value,
+    step: RelayoutStep,
+    builder: ExpansionContext,
+    shape: Sequence[int],
+    split: int,
+    at: int,
 ) -> Value:
     """One all_to_all, whose parts arrive at a dimension, one after the other."""
     attributes = {
@@ -82,7 +87,7 @@ def _moved(
     return builder.value(names.ALL_TO_ALL, [value], type_, attributes)
 
 
-def _between_two(value: Value, step: Step, builder: ExpansionContext) -> Value | None:
+def _between_two(value: Value, step: RelayoutStep, builder: ExpansionContext) -> Value | None:
     """Where all digits leave one dimension and enter another, neighbours and in order.
 
     Each dimension is read as rows where need be. None where digits do otherwise.
@@ -115,7 +120,7 @@ def _between_two(value: Value, step: Step, builder: ExpansionContext) -> Value |
     return builder.reshape(_moved(operand, step, builder, result, at[target], at[source]), final)
 
 
-def _between_any(value: Value, step: Step, builder: ExpansionContext) -> Value:
+def _between_any(value: Value, step: RelayoutStep, builder: ExpansionContext) -> Value:
     """The digits that are split become the first dimension, and the second one receives."""
     digits: list[int] = []  # every digit concerned is a dimension of its own
     split_at: dict[int, int] = {}  # move -> dimension of `digits`
@@ -152,7 +157,7 @@ def _between_any(value: Value, step: Step, builder: ExpansionContext) -> Value:
     return builder.reshape(builder.transpose(parts, [place[entry] for entry in order]), final)
 
 
-def _events(step: Step, dim: int) -> Sequence[tuple[int, int, bool, int]]:
+def _events(step: RelayoutStep, dim: int) -> Sequence[tuple[int, int, bool, int]]:
     """What happens in a dimension, by position: a digit leaves the mesh (True) or enters it.
 
     With the number of the move, and how many local blocks are more major.
@@ -166,7 +171,7 @@ def _events(step: Step, dim: int) -> Sequence[tuple[int, int, bool, int]]:
     return sorted(events)
 
 
-def _match(value: Value, step: Step, builder: ExpansionContext) -> Value:
+def _match(value: Value, step: RelayoutStep, builder: ExpansionContext) -> Value:
     """Each round brings a piece."""
     shape = builder.shape_of(value)
     part = shape[step.dim] // step.outer // step.pieces
@@ -175,19 +180,19 @@ def _match(value: Value, step: Step, builder: ExpansionContext) -> Value:
     return builder.reshape(value, shape)
 
 
-def _spread(value: Value, step: Step, builder: ExpansionContext) -> Value:
+def _spread(value: Value, step: RelayoutStep, builder: ExpansionContext) -> Value:
     shape, dim, parts = builder.shape_of(value), step.dim, devices_along(step.axes)
     rest = shape[dim] // step.outer
     wide = with_sizes(shape, dim, step.outer, parts, rest)
     dims = [d for d in range(len(wide)) if d != dim + 1]
     copies = builder.broadcast(builder.regrouped(value, dim, step.outer, rest), wide, dims)
-    index = builder.broadcast(builder.axis_index(step.axes), wide)
+    index = builder.axis_index(step.axes)
     mine = builder.compare("EQ", builder.iota(wide, dim + 1, "i32"), index)
     kept = builder.select(mine, copies, builder.identity(step.reduction, copies.type))
     return builder.reshape(kept, with_sizes(shape, dim, shape[dim] * parts))
 
 
-_REALISED: Final[dict[str, Callable[[Value, Step, ExpansionContext], Value]]] = {
+_REALISED: Final[dict[str, Callable[[Value, RelayoutStep, ExpansionContext], Value]]] = {
     "slice": _on_rows,
     "gather": _on_rows,
     "reduce_scatter": _on_rows,

@@ -1,6 +1,6 @@
 """The search for the cheapest chain of steps from one layout to another.
 
-Dijkstra's algorithm over layouts, complete and partial, of the atoms that move. Only places that
+Dijkstra's algorithm over layouts, complete and partial, of the sub-axes that move. Only places that
 the two layouts name are visited, and a few that shorten a permute, so that the number of layouts
 stays small; the search is bounded all the same, and then takes the plain route that gathers only
 what differs.
@@ -15,11 +15,11 @@ from functools import lru_cache
 from dtensor.dialect.layout import Layout
 from dtensor.passes.cost.model import CostModel, all_gather_bytes, all_reduce_bytes
 from dtensor.passes.propagation.places import place_of
-from dtensor.passes.relayout.atoms import axis_cuts, is_chain, layout_at
 from dtensor.passes.relayout.emit import emit
 from dtensor.passes.relayout.moves import Move, moves, settle, without
-from dtensor.passes.relayout.problem import PARTIAL, Problem, State
-from dtensor.passes.relayout.steps import Step
+from dtensor.passes.relayout.problem import PARTIAL, RelayoutProblem, State
+from dtensor.passes.relayout.steps import RelayoutStep
+from dtensor.passes.relayout.sub_axes import axis_cuts, is_chain, layout_at
 
 MAX_LAYOUTS = 500  # layouts the search settles before it takes the plain route
 
@@ -33,7 +33,7 @@ def plan(
     shape: Sequence[int],
     itemsize: float,
     cost: CostModel = _DEFAULT_COST,
-) -> tuple[Step, ...]:
+) -> tuple[RelayoutStep, ...]:
     """The cheapest steps that bring a tensor from layout `before` to layout `after`.
 
     Args:
@@ -49,7 +49,7 @@ def plan(
     return _plan(before.closed(), after.closed(), tuple(shape), itemsize, cost)
 
 
-def steps_seconds(steps: Sequence[Step], cost: CostModel) -> float:
+def steps_seconds(steps: Sequence[RelayoutStep], cost: CostModel) -> float:
     """Seconds of communication of a chain of steps."""
     return sum(
         s.collectives * cost.seconds(s.wire_bytes / s.collectives, s.axes)
@@ -58,22 +58,17 @@ def steps_seconds(steps: Sequence[Step], cost: CostModel) -> float:
     )
 
 
-def forget_plans() -> None:
-    """Drop every remembered plan."""
-    _plan.cache_clear()
-
-
 @lru_cache(maxsize=65536)
 def _plan(
     before: Layout, after: Layout, shape: tuple[int, ...], itemsize: float, cost: CostModel
-) -> tuple[Step, ...]:
+) -> tuple[RelayoutStep, ...]:
     if before == after:
         return ()
     clash = [name for name, cuts in axis_cuts(before, after).items() if not is_chain(cuts)]
     clash += _otherwise_partial(before, after)
     if clash:
         return _plan_in_two(before, after, shape, itemsize, cost, clash)
-    problem = Problem(before, after, shape, itemsize, cost)
+    problem = RelayoutProblem(before, after, shape, itemsize, cost)
     start, first = settle(problem, problem.start)
     if start == problem.goal:
         return emit(problem, after, first)
@@ -99,7 +94,7 @@ def _plan_in_two(
     itemsize: float,
     cost: CostModel,
     clash: list[str],
-) -> tuple[Step, ...]:
+) -> tuple[RelayoutStep, ...]:
     """Two layouts cut an axis in ways without a common refinement: 6 = 2 * 3 and 3 * 2.
 
     That axis is taken out of the tensor first, and put in again; so is one over which the tensor
@@ -115,7 +110,7 @@ def _plan_in_two(
     )
 
 
-def _search(problem: Problem, start: State) -> list[Move]:
+def _search(problem: RelayoutProblem, start: State) -> list[Move]:
     """The moves from `start` to the goal, by Dijkstra's algorithm."""
     best: dict[State, _Key] = {start: (0.0, 0)}
     came: dict[State, tuple[State, list[Move]]] = {}
@@ -149,24 +144,24 @@ def _path(came: dict[State, tuple[State, list[Move]]], start: State, state: Stat
     return [move for done in reversed(steps) for move in done]
 
 
-def _plain_route(problem: Problem, state: State) -> list[Move]:
+def _plain_route(problem: RelayoutProblem, state: State) -> list[Move]:
     """Reduce, gather what stands elsewhere, and slice: always possible."""
     done: list[Move] = []
     for kind in sorted(set(problem.kinds)):
-        atoms = tuple(
+        sub_axes = tuple(
             a
             for a, place in enumerate(state)
             if place == PARTIAL and problem.goal[a] != PARTIAL and problem.kinds[a] == kind
         )
-        if atoms:
-            wire = all_reduce_bytes(problem.local_bytes(state), problem.split(atoms))
-            state = without(state, atoms)
-            done.append(Move("reduce", atoms, state, wire, 0.0))
+        if sub_axes:
+            wire = all_reduce_bytes(problem.local_bytes(state), problem.split(sub_axes))
+            state = without(state, sub_axes)
+            done.append(Move("reduce", sub_axes, state, wire, 0.0))
     for run in problem.runs(state):
-        for atom in run:
-            if state[atom] != problem.goal[atom]:
-                state = without(state, (atom,))
-                size = problem.sizes[atom]
+        for sub_axis in run:
+            if state[sub_axis] != problem.goal[sub_axis]:
+                state = without(state, (sub_axis,))
+                size = problem.sizes[sub_axis]
                 wire = all_gather_bytes(problem.local_bytes(state), size)
-                done.append(Move("gather", (atom,), state, wire, 0.0))
+                done.append(Move("gather", (sub_axis,), state, wire, 0.0))
     return [*done, *settle(problem, state)[1]]

@@ -13,9 +13,9 @@ from typing import Final
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
-from dtensor.passes.ops.rounds import Round, elements_sent
+from dtensor.passes.ops.rounds import PermuteRound, elements_sent
 
-LOCAL: Final = ("slice", "spread", "mask")  # the kinds that need no communication
+LOCAL_KINDS: Final = ("slice", "spread", "mask")  # the kinds that need no communication
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class AxisMove:
 
 
 @dataclass(frozen=True)
-class Step:
+class RelayoutStep:
     """One move of a tensor from layout to layout. Its kind is one of these.
 
     - `slice`: each device keeps its part of a dimension.
@@ -77,12 +77,12 @@ class Step:
     moves: tuple[AxisMove, ...] = ()
     targets: tuple[AxisRef, ...] = ()
     pieces: int = 1
-    rounds: tuple[Round, ...] = ()
+    rounds: tuple[PermuteRound, ...] = ()
 
     @property
     def is_local(self) -> bool:
         """Whether the step needs no communication."""
-        return self.kind in LOCAL
+        return self.kind in LOCAL_KINDS
 
     @property
     def collectives(self) -> int:
@@ -90,6 +90,6 @@ class Step:
         return elements_sent(self.rounds)[1] if self.kind == "match" else int(not self.is_local)
 
 
-def wire_bytes(steps: tuple[Step, ...]) -> float:
+def wire_bytes(steps: tuple[RelayoutStep, ...]) -> float:
     """Wire bytes of a whole plan, per device."""
     return sum(step.wire_bytes for step in steps)

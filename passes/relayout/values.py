@@ -18,7 +18,7 @@ from dtensor.passes.locations import tag, tagged_id
 from dtensor.passes.ops.attributes import itemsize, shape_of
 from dtensor.passes.program import WHILE, Scope, walk
 from dtensor.passes.relayout.search import plan, steps_seconds
-from dtensor.passes.relayout.steps import Step, wire_bytes
+from dtensor.passes.relayout.steps import RelayoutStep, wire_bytes
 
 
 class Relayouts:
@@ -37,7 +37,7 @@ class Relayouts:
         self.cost = state.cost_model()
         self.ops: dict[int, ir.Operation] = {}
         self._numbers: dict[Value, int] = {}
-        self.scopes: list[Scope | None] = []
+        self.scopes: list[Scope] = []
         self._boundary: dict[ir.Operation, list[Layout | None]] = {}
         for function in functions(module):
             for op, name, scope in walk(function):
@@ -45,7 +45,7 @@ class Relayouts:
                     self._add(op, scope)
         self.in_order = len(self.ops)
 
-    def _add(self, op: ir.Operation, scope: Scope | None) -> None:
+    def _add(self, op: ir.Operation, scope: Scope) -> None:
         number = len(self.scopes)
         self._numbers[op.results[0]] = number
         self.ops[number] = op
@@ -95,7 +95,7 @@ class Relayouts:
         """Seconds of moving a value of this type from one layout to another."""
         return steps_seconds(self._steps(value, before, after), self.cost)
 
-    def _steps(self, value: Value, before: Layout, after: Layout) -> tuple[Step, ...]:
+    def _steps(self, value: Value, before: Layout, after: Layout) -> tuple[RelayoutStep, ...]:
         return plan(before, after, shape_of(value), itemsize(value), self.cost)
 
     # Changes.

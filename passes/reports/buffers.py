@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect.mlir import ir
 from dtensor.passes.graph import OpReader
 from dtensor.passes.program import CONTROL, WHILE
-from dtensor.passes.reports.kernels import Kernel, Kernels, Value
+from dtensor.passes.reports.kernels import InMemory, Kernel, Kernels
 
 _WORTH_PLACING = 1e-3  # of the largest value: what is smaller takes memory of its own
 
@@ -25,7 +25,7 @@ class Need:
     """
 
     bytes: float
-    alive: list[tuple[Value, float]]
+    alive: list[tuple[InMemory, float]]
     new_results: list[int]
 
 
@@ -36,7 +36,7 @@ class _Buffer:
     size: float
     start: int
     end: int
-    values: list[Value]
+    values: list[InMemory]
 
 
 @dataclass(eq=False, slots=True)
@@ -67,15 +67,15 @@ class _Buffers:
         self.types, self.pairs = types, pairs
         self.kernels = Kernels(block, types)
         self.made = {v: k for k, kernel in enumerate(self.kernels.ordered) for v in kernel.writes}
-        self.last: dict[Value, int] = {}
+        self.last: dict[InMemory, int] = {}
         for k, kernel in enumerate(self.kernels.ordered):
             self.last.update(dict.fromkeys(kernel.reads, k))
-        self.placed: set[Value] = set()  # in the memory of a result
+        self.placed: set[InMemory] = set()  # in the memory of a result
         self.new_results: list[int] = []
         self.hosts: list[_Host] = []
         self.buffers: list[_Buffer] = []
 
-    def _bytes(self, value: Value) -> float:
+    def _bytes(self, value: InMemory) -> float:
         return self.types.type_info(value.type, None).bytes
 
     def need(self) -> Need:
@@ -105,7 +105,7 @@ class _Buffers:
             else:
                 self._reuse(arguments[paired], begin)
 
-    def _reuse(self, argument: Value, begin: int) -> None:
+    def _reuse(self, argument: InMemory, begin: int) -> None:
         """From a kernel on, a result is in an argument's memory; later readers read a copy."""
         host, end = _Host(self._bytes(argument)), len(self.kernels.ordered)
         last = self.last.get(argument, -1)
@@ -115,7 +115,7 @@ class _Buffers:
         host.taken = [(-1, last), (begin, end)]
         self.hosts.append(host)
 
-    def _is_copied(self, argument: Value, begin: int) -> bool:
+    def _is_copied(self, argument: InMemory, begin: int) -> bool:
         """Whether something reads an argument that need not run before a result takes its place."""
         if begin == len(self.kernels.ordered):
             return False
@@ -124,11 +124,11 @@ class _Buffers:
         over = any(argument in values for values in maker.overwrites)
         return bool(readers & ~self._before[begin]) or (argument in maker.reads and not over)
 
-    def _readers(self) -> dict[Value, int]:
+    def _readers(self) -> dict[InMemory, int]:
         """Per argument the kernels that read it, as bits."""
         if not hasattr(self, "_before"):
             arguments = {self.kernels.arguments[i] for i in self.pairs.values()}
-            self._bits: dict[Value, int] = {}
+            self._bits: dict[InMemory, int] = {}
             self._before: list[int] = []  # per kernel those that run before it, and itself
             bit = 1
             for kernel in self.kernels.ordered:
@@ -146,7 +146,7 @@ class _Buffers:
         return self._bits
 
     def _place_temporaries(self) -> None:
-        place: dict[Value, _Buffer] = {}
+        place: dict[InMemory, _Buffer] = {}
         for k, kernel in enumerate(self.kernels.ordered):
             for value, overwrites in zip(kernel.writes, kernel.overwrites, strict=True):
                 if value in self.placed:
@@ -184,7 +184,7 @@ class _Buffers:
         for buffer in self.buffers:
             change[buffer.start + 1] += buffer.size
             change[min(buffer.end, len(ordered) - 1) + 2] -= buffer.size
-        held, peak, at, inner = 0.0, 0.0, -1, list[tuple[Value, float]]()
+        held, peak, at, inner = 0.0, 0.0, -1, list[tuple[InMemory, float]]()
         for k in range(-1, len(ordered)):
             held += change[k + 1]
             inside = self._inside(ordered[k]) if k >= 0 else None
@@ -194,7 +194,7 @@ class _Buffers:
         alive = [(self._at(b, at), b.size) for b in self.buffers if b.start <= at <= b.end]
         return Need(peak, [*alive, *inner], self.new_results)
 
-    def _at(self, buffer: _Buffer, k: int) -> Value:
+    def _at(self, buffer: _Buffer, k: int) -> InMemory:
         """What is in a buffer while a kernel runs."""
         there = [v for v in buffer.values if self.made.get(v, -1) <= k]
         return there[-1]

@@ -9,7 +9,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.graph import OpReader
 
 if TYPE_CHECKING:
-    from dtensor.passes.reports.kernels import Kernel, Value
+    from dtensor.passes.reports.kernels import InMemory, Kernel
 
 ALL_REDUCE = "stablehlo.all_reduce"
 _COMBINED_BYTES = 30 << 20
@@ -27,16 +27,16 @@ class Combiner:
         self._bytes: list[float] = []
         self._kernels: list[Kernel] = []
         self._needs: list[int] = []  # per group the groups before it, as bits
-        self._after: dict[Value, int] = {}  # the groups that a value depends on, as bits
+        self._after: dict[InMemory, int] = {}  # the groups that a value depends on, as bits
         self._group = -1
 
-    def _before(self, reads: Sequence[Value]) -> int:
+    def _before(self, reads: Sequence[InMemory]) -> int:
         before = 0
         for value in reads:
             before |= self._after.get(value, 0)
         return before
 
-    def join(self, op: ir.Operation, reads: Sequence[Value]) -> Kernel | None:
+    def join(self, op: ir.Operation, reads: Sequence[InMemory]) -> Kernel | None:
         """The kernel that takes an all_reduce in; None if it begins one."""
         self._group = self._open.get(op.attributes["replica_groups"], -1)
         size = sum(self._types.type_info(value.type, None).bytes for value in op.operands)
@@ -65,7 +65,7 @@ class Combiner:
             left = (left | self._needs[group]) & ~seen
         return seen
 
-    def note(self, name: str, reads: Sequence[Value], results: Sequence[Value]) -> None:
+    def note(self, name: str, reads: Sequence[InMemory], results: Sequence[InMemory]) -> None:
         """Remember which groups the results depend on."""
         after = self._before(reads)
         if name == ALL_REDUCE:

@@ -32,7 +32,7 @@ _PRODUCTS = ("stablehlo.multiply", "chlo.square")
 
 
 @dataclass(eq=False, frozen=True, slots=True)
-class Copy:
+class Reordered:
     """A value in another order in memory."""
 
     of: ir.Value[Any]
@@ -44,7 +44,7 @@ class Copy:
         return type_
 
 
-Value = ir.Value[Any] | Copy
+InMemory = ir.Value[Any] | Reordered
 
 
 @dataclass(eq=False, slots=True)
@@ -59,9 +59,9 @@ class Kernel:
     """
 
     operation: ir.Operation
-    reads: dict[Value, None] = field(default_factory=dict)
-    writes: list[Value] = field(default_factory=list)
-    overwrites: list[tuple[Value, ...]] = field(default_factory=list)
+    reads: dict[InMemory, None] = field(default_factory=dict)
+    writes: list[InMemory] = field(default_factory=list)
+    overwrites: list[tuple[InMemory, ...]] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
@@ -71,8 +71,8 @@ class _Step:
     op: ir.Operation
     name: str
     definition: OpDef
-    operands: list[Value]
-    results: list[Value]
+    operands: list[InMemory]
+    results: list[InMemory]
     factor: bool = False  # a product that the library's sum takes in
 
     @property
@@ -94,24 +94,24 @@ class Kernels:
     def __init__(self, block: ir.Block, types: OpReader) -> None:
         self._types = types
         self._steps = _steps(block, types)
-        self.arguments: list[Value] = list(block.arguments)
-        self._maker: dict[Value, _Step] = {v: step for step in self._steps for v in step.results}
-        self._readers: dict[Value, list[_Step]] = {}
+        self.arguments: list[InMemory] = list(block.arguments)
+        self._maker: dict[InMemory, _Step] = {v: step for step in self._steps for v in step.results}
+        self._readers: dict[InMemory, list[_Step]] = {}
         for step in self._steps:
             for value in dict.fromkeys(step.operands):
                 self._readers.setdefault(value, []).append(step)
         passed = list(terminator(block).operands)
-        self._fused: set[Value] = set()
+        self._fused: set[InMemory] = set()
         self._find_fused(passed)
-        self._sources: dict[tuple[Value, bool], tuple[Value, ...]] = {}
+        self._sources: dict[tuple[InMemory, bool], tuple[InMemory, ...]] = {}
         made = self._make()
         self.results = [self._root(value) for value in passed]
         self.ordered = _in_order(made, self.arguments)
 
-    def _find_fused(self, passed: Sequence[Value]) -> None:
+    def _find_fused(self, passed: Sequence[InMemory]) -> None:
         """Find the values that are never written to memory."""
         kept = set(passed)
-        homes: dict[Value, set[int]] = {}  # the operations that a value is computed for
+        homes: dict[InMemory, set[int]] = {}  # the operations that a value is computed for
         for step in reversed(self._steps):
             for k, value in enumerate(step.results):
                 readers = self._readers.get(value, ())
@@ -163,7 +163,7 @@ class Kernels:
         reduced = ir.DenseI64ArrayAttr(step.op.attributes["dimensions"])
         return _IN_LOOP if all(info.shape[d] <= _LOOP_ELEMENTS for d in reduced) else _IN_STEPS
 
-    def _root(self, value: Value) -> Value | None:
+    def _root(self, value: InMemory) -> InMemory | None:
         """The value in memory that this one is in other words; None of a constant."""
         while (step := self._maker.get(value)) is not None:
             if step.name not in _ALIASES:
@@ -171,7 +171,7 @@ class Kernels:
             value = step.operands[step.results.index(value)]
         return value
 
-    def _read(self, value: Value, fusing: bool) -> tuple[Value, ...]:
+    def _read(self, value: InMemory, fusing: bool) -> tuple[InMemory, ...]:
         """The values in memory that one is computed from where it is read.
 
         Args:
@@ -193,8 +193,8 @@ class Kernels:
             self._sources[value, fusing] = found
         return found
 
-    def _read_all(self, values: Sequence[Value], fusing: bool) -> tuple[Value, ...]:
-        found: dict[Value, None] = {}
+    def _read_all(self, values: Sequence[InMemory], fusing: bool) -> tuple[InMemory, ...]:
+        found: dict[InMemory, None] = {}
         for value in values:
             found.update(dict.fromkeys(self._read(value, fusing)))
         return tuple(found)
@@ -208,7 +208,7 @@ class Kernels:
         makers = [self._maker.get(value) for value in large]
         return sum(m is None or not m.definition.rematerialisable for m in makers) <= 1
 
-    def _rank(self, value: Value) -> int:
+    def _rank(self, value: InMemory) -> int:
         """How many dimensions have several elements."""
         return sum(size > 1 for size in self._types.type_info(value.type, None).shape)
 
@@ -234,10 +234,12 @@ class Kernels:
             groups.note(step.name, reads, results)
         return kernels
 
-    def _overwrites(self, step: _Step, value: Value, reads: Sequence[Value]) -> tuple[Value, ...]:
+    def _overwrites(
+        self, step: _Step, value: InMemory, reads: Sequence[InMemory]
+    ) -> tuple[InMemory, ...]:
         """In whose memory a value may be written."""
         if step.name == WHILE:
-            assert not isinstance(value, Copy)
+            assert not isinstance(value, Reordered)
             return self._read(step.op.operands[ir.OpResult(value).result_number], False)
         if step.definition.in_place:
             return self._read(step.operands[0], False)
@@ -246,7 +248,7 @@ class Kernels:
         size = self._bytes(value)
         return tuple(v for v in reads if self._bytes(v) == size)
 
-    def _bytes(self, value: Value) -> float:
+    def _bytes(self, value: InMemory) -> float:
         return self._types.type_info(value.type, None).bytes
 
 
@@ -255,17 +257,19 @@ def _steps(block: ir.Block, types: OpReader) -> list[_Step]:
     operations = ops_of(block)[:-1]
     known: dict[Any, None] = dict.fromkeys(block.arguments)
     steps: list[_Step] = []
-    copies: dict[tuple[Value, object], Copy] = {}
+    copies: dict[tuple[InMemory, object], Reordered] = {}
 
-    def copy(op: ir.Operation, value: Value, order: object) -> Value:
+    def copy(op: ir.Operation, value: InMemory, order: object) -> InMemory:
         if (value, order) not in copies:
-            copies[value, order] = made = Copy(value.of if isinstance(value, Copy) else value)
+            copies[value, order] = made = Reordered(
+                value.of if isinstance(value, Reordered) else value
+            )
             steps.append(_Step(op, COPY, opdef("stablehlo.transpose"), [value], [made]))
         return copies[value, order]
 
     for op in operations:
-        name, results = op.name, list[Value](op.results)
-        operands: list[Value] = [*op.operands]
+        name, results = op.name, list[InMemory](op.results)
+        operands: list[InMemory] = [*op.operands]
         known.update(dict.fromkeys(results))
         if name in CONTROL:
             operands += [v for v in captured(op, known) if not _is_constant(v)]
@@ -278,28 +282,28 @@ def _steps(block: ir.Block, types: OpReader) -> list[_Step]:
         for k, order in wanted_orders(op, name, types):
             operands[k] = copy(op, operands[k], order)
         if name in COLLECTIVE_DIMENSIONS and wanted_orders(op, name, types):
-            results = [Copy(value) for value in op.results]
+            results = [Reordered(value) for value in op.results]
         steps.append(_Step(op, name, opdef(name), operands, results))
-        if results and isinstance(results[0], Copy):
+        if results and isinstance(results[0], Reordered):
             transpose = opdef("stablehlo.transpose")
             for value, result in zip(op.results, results, strict=True):
                 steps.append(_Step(op, COPY, transpose, [result], [value]))
     return steps
 
 
-def _is_constant(value: Value) -> bool:
+def _is_constant(value: InMemory) -> bool:
     """Whether a value is a constant or repeats one: XLA makes it inside a loop that reads it."""
-    if isinstance(value, Copy) or isinstance(value.owner, ir.Block):
+    if isinstance(value, Reordered) or isinstance(value.owner, ir.Block):
         return False
     op = ir.OpResult(value).owner.operation
     return opdef(op.name).rematerialisable and all(map(_is_constant, op.operands))
 
 
-def _in_order(kernels: Sequence[Kernel], arguments: Sequence[Value]) -> list[Kernel]:
+def _in_order(kernels: Sequence[Kernel], arguments: Sequence[InMemory]) -> list[Kernel]:
     """Kernels in the order in which what they read is there, from the first argument on."""
     made = {value: kernel for kernel in kernels for value in kernel.writes}
     waits: dict[Kernel, int] = {}
-    readers: dict[Kernel | Value, list[Kernel]] = {}
+    readers: dict[Kernel | InMemory, list[Kernel]] = {}
     known = set(arguments)
     ordered: list[Kernel] = []
     for kernel in kernels:
@@ -307,7 +311,7 @@ def _in_order(kernels: Sequence[Kernel], arguments: Sequence[Value]) -> list[Ker
         waits[kernel] = len(needs)
         for need in needs:
             readers.setdefault(need, []).append(kernel)
-    queue: list[Kernel | Value] = [*arguments, *(k for k in kernels if not waits[k])]
+    queue: list[Kernel | InMemory] = [*arguments, *(k for k in kernels if not waits[k])]
     for done in queue:  # grows as what it holds is done
         if isinstance(done, Kernel):
             ordered.append(done)

@@ -10,7 +10,7 @@ from dtensor.dialect.mlir import ir, terminator
 from dtensor.passes.graph import OpReader
 from dtensor.passes.locations import location_text
 from dtensor.passes.reports.buffers import buffers_needed
-from dtensor.passes.reports.kernels import Copy
+from dtensor.passes.reports.kernels import Reordered
 from dtensor.passes.reports.memory import MemoryReport, Tensor
 
 
@@ -39,7 +39,7 @@ def memory_report(
         for j in need.new_results
     ]
     inside = [
-        Tensor(size, *_described(v.of if isinstance(v, Copy) else v, "copy of argument"))
+        Tensor(size, *_described(v.of if isinstance(v, Reordered) else v, "copy of argument"))
         for v, size in need.alive
     ]
     held = sum(t.bytes for t in arguments)

@@ -18,9 +18,7 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.graph import Graph, Node
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, LayoutTable, place_of
-
-Places = tuple[int, ...]  # one place per sub-axis
+from dtensor.passes.propagation.places import WHOLE, LayoutTable, Places, place_of, split_of
 
 
 class RankSpecs:
@@ -64,7 +62,7 @@ class RankSpecs:
                     split *= size
             self.splits.append(split)
             self.partial.append(min(places, default=WHOLE) < WHOLE)
-            dims = [place % MAX_RANK for place in places if place > WHOLE]
+            dims = [split_of(place)[0] for place in places if place > WHOLE]
             self.shared.append(len(dims) - len(set(dims)))
             for axis, place in enumerate(places):
                 if place != WHOLE:
@@ -129,7 +127,7 @@ def is_legal(places: Places, sizes: Sequence[int], shape: Sequence[int]) -> bool
     """Whether the places fit a tensor: they divide it, and none overlaps another."""
     for place, size in zip(places, sizes, strict=True):
         if place > WHOLE:
-            major, dim = divmod(place, MAX_RANK)
+            dim, major = split_of(place)
             if shape[dim] % (major * size):
                 return False
     return not overlaps(places, sizes)
@@ -140,7 +138,7 @@ def overlaps(places: Places, sizes: Sequence[int]) -> bool:
     taken: list[tuple[int, int, int]] = []
     for place, size in zip(places, sizes, strict=True):
         if place > WHOLE:
-            major, dim = divmod(place, MAX_RANK)
+            dim, major = split_of(place)
             end = major * size
             for other, start, stop in taken:
                 if other == dim and start % end and major % stop:
@@ -154,7 +152,7 @@ def is_contiguous(places: Places, sizes: Sequence[int]) -> bool:
     ends: dict[int, int] = {}
     order = sorted((p, s) for p, s in zip(places, sizes, strict=True) if p > WHOLE)
     for place, size in order:
-        major, dim = divmod(place, MAX_RANK)
+        dim, major = split_of(place)
         if major != ends.get(dim, 1):
             return False
         ends[dim] = major * size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -12,6 +12,7 @@ from dtensor.passes.graph import BORDERS, Graph
 from dtensor.passes.propagation.task import Pins
 
 _MOST_MORE = Fraction(5, 4)  # by how much longer, so that more than what is given divides
+_MOST_TIMES = 2  # as long, where a plan is made with that length
 Length = tuple[Fraction, int]  # over the length of the class, and the true size in elements
 
 
@@ -40,14 +41,20 @@ class LengthClass:
         lengths: theirs.
         asked: the layouts given that split one of them.
         wished: those of dimensions that are better divided too, for operations tie them to others.
+        parts: into how many equal parts they should divide besides, if they get not twice as long.
+        place: the first of the dimensions that a layout given splits.
     """
 
     lengths: dict[Length, None] = field(default_factory=dict)
     asked: dict[Asked, None] = field(default_factory=dict)
     wished: dict[Length, None] = field(default_factory=dict)
+    parts: int = 1
+    place: float = math.inf
 
     def add(self, other: LengthClass, factor: Fraction) -> None:
         """Let another class grow with this one, `factor` times as long."""
+        self.parts = max(self.parts, other.parts)
+        self.place = min(self.place, other.place)
         if factor == ONE:
             self.lengths |= other.lengths
             self.asked |= other.asked
@@ -70,9 +77,15 @@ class LengthClass:
 
 
 class Classes:
-    """The classes of all dimensions, and what is asked of them."""
+    """The classes of all dimensions, and what is asked of them.
 
-    def __init__(self, graph: Graph, pins: Pins, places: Places) -> None:
+    `parts` says of classes, by the first dimension of each that a layout given splits, into how
+    many equal parts they should divide.
+    """
+
+    def __init__(
+        self, graph: Graph, pins: Pins, places: DimClasses, parts: Mapping[float, int]
+    ) -> None:
         self._places = places
         self._classes: dict[int, LengthClass] = {}
         for number in range(len(places.sizes)):
@@ -88,12 +101,16 @@ class Classes:
                     number = places.number((node.subject, d))
                     length = None if padded is None else padded[d]
                     scale = places.find(number)[1]
-                    self._of(number).asked[Asked(scale, Dim(dim.digits), length)] = None
+                    one = self._of(number)
+                    one.asked[Asked(scale, Dim(dim.digits), length)] = None
+                    one.place = min(one.place, number)
+        for one in self._classes.values():
+            one.parts = parts.get(one.place, 1)
 
     def _of(self, number: int) -> LengthClass:
         return self._classes[self._places.find(number)[0]]
 
-    def is_split(self, place: Place) -> bool:
+    def is_split(self, place: ValueDim) -> bool:
         """Whether a layout given splits a dimension, or one that grows with it."""
         return bool(self._of(self._places.number(place)).asked)
 
@@ -106,7 +123,19 @@ class Classes:
                 found[root] = length, one.word
         return found
 
-    def tie(self, tied: Sequence[Place], scales: Sequence[int], all_divide: bool) -> bool:
+    def divisible(self, parts: Sequence[int]) -> dict[float, int]:
+        """Per class that grows and could divide into more parts, the most of those given."""
+        found = {}
+        for one in self._classes.values():
+            if one.asked and _grown(one) is not None:
+                length = _length(one)
+                for most in sorted(parts, reverse=True):
+                    if _length(replace(one, parts=most)) != length:
+                        found[one.place] = most
+                        break
+        return found
+
+    def tie(self, tied: Sequence[ValueDim], scales: Sequence[int], all_divide: bool) -> bool:
         """Let dimensions grow together, lengths in proportion to `scales`, if that is worth it.
 
         It is not worth it where
@@ -144,7 +173,7 @@ class Classes:
         self._classes[self._places.root(tied[0])] = one
         return True
 
-    def split_alike(self, places: Sequence[Place], scales: Sequence[int]) -> bool:
+    def split_alike(self, places: Sequence[ValueDim], scales: Sequence[int]) -> bool:
         """Ask of some dimensions what is asked of another; False if nothing changes.
 
         Shards have a multiple of as many elements as `scales` say: a window takes so many.
@@ -200,6 +229,9 @@ def _length(one: LengthClass) -> Fraction:
     """How long a dimension of scale 1 becomes."""
     step = _common([*(1 / scale for scale, _ in one.lengths), *_steps(one)])
     least = max(size / scale for scale, size in one.lengths)
+    parts = _common([step, *(one.parts / each.scale for each in one.asked)])
+    if _ceil(least, parts) <= _MOST_TIMES * least:
+        step = parts
     length = _ceil(least, step)
     most = max(one.splits)
     wished = [most / scale for scale, size in one.wished if size >= most]
@@ -238,10 +270,10 @@ def _ceil(least: Fraction, step: Fraction) -> Fraction:
 
 
 ONE = Fraction(1)
-Place = tuple[int, int]  # a value, and one of its dimensions
+ValueDim = tuple[int, int]  # a value, and one of its dimensions
 
 
-class Places:
+class DimClasses:
     """The dimensions of all values, numbered; those of one class grow together.
 
     Attributes:
@@ -256,7 +288,7 @@ class Places:
         self._parent = list(range(self._first[-1]))
         self._scale = [ONE] * self._first[-1]  # length over that of the parent
 
-    def number(self, place: Place) -> int:
+    def number(self, place: ValueDim) -> int:
         """The number of a dimension."""
         return self._first[place[0]] + place[1]
 
@@ -274,11 +306,11 @@ class Places:
             parent[below] = number
         return number, scale[path[0]] if path else ONE
 
-    def root(self, place: Place) -> int:
+    def root(self, place: ValueDim) -> int:
         """The class of a dimension."""
         return self.find(self.number(place))[0]
 
-    def join(self, places: Sequence[Place], lengths: Sequence[int] | None = None) -> bool:
+    def join(self, places: Sequence[ValueDim], lengths: Sequence[int] | None = None) -> bool:
         """Make dimensions grow together.
 
         Args:

@@ -9,22 +9,24 @@ element of two: the results of a padded array are an array with padding in it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.dim import Dim
 from dtensor.passes.creation import Shape
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
-from dtensor.passes.ops.padding import Along, Fill, Padding, Tie
+from dtensor.passes.ops.padding import Along, Fill, Padding, TiedDims
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.task import Pins
-from dtensor.passes.uneven.classes import Classes, Place, Places
+from dtensor.passes.uneven.classes import Classes, DimClasses, ValueDim
 
-Tied = tuple[Node, Tie]
+Tied = tuple[Node, TiedDims]
 Carriers = list[tuple[int, int]]  # operands (or ~results) and one dimension of each
+SHORTEST: Mapping[float, int] = MappingProxyType({})
 TIES = (CONSTRAINT, CARRY, JOIN, THROUGH)  # operands and results are one value
 
 
@@ -38,15 +40,21 @@ class Lengths:
             split it do so; None where they differ, and where it stays.
         fills: per node, operand (~result) and dimension, what must stand beyond its end; one that
             is missing must not be longer.
+        divisible: classes that could be longer still, so that more devices divide them, and into
+            how many parts: by the first dimension of each that a layout given splits.
     """
 
     shapes: list[Shape]
     words: list[tuple[Dim | None, ...]] = field(default_factory=list)
     fills: dict[tuple[int, int, int], Fill | Reduction] = field(default_factory=dict)
+    divisible: dict[float, int] = field(default_factory=dict)
 
 
-def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
-    """How long dimensions become so that all layouts divide them; None if all do already."""
+def lengths_of(graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST) -> Lengths | None:
+    """How long dimensions become so that all layouts divide them; None if all do already.
+
+    `parts` are some of what is `divisible` without it: these classes are made that long.
+    """
     is_uneven = any(_uneven_dims(graph, pins, graph.nodes[index]) for index in pins.layouts)
     splits = {dim.split for layout in pins.layouts.values() for dim in layout.dims} - {1}
     ties, alike, even = _ties(graph, splits, is_uneven)
@@ -59,12 +67,13 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
         _join_beside(node, tie, places)
         for along in tie:
             lengths.fills[node.index, along.slot, along.dim] = along.fill
-    classes = Classes(graph, pins, places)
+    classes = Classes(graph, pins, places, parts)
     _tie(classes, ties, [*alike, *even, *_there_and_back(moves, places, classes)], lengths)
     _let_read(graph, lengths)
     growing = classes.growing()
     if not growing:
         return None
+    lengths.divisible = classes.divisible(_products(pins))
     for value, info in enumerate(graph.types):
         sizes, words = list(info.shape), list[Dim | None]()
         for d in range(len(sizes)):
@@ -76,6 +85,15 @@ def lengths_of(graph: Graph, pins: Pins) -> Lengths | None:
         lengths.shapes[value] = tuple(sizes)
         lengths.words.append(tuple(words))
     return lengths
+
+
+def _products(pins: Pins) -> list[int]:
+    """How many devices some mesh axes have together."""
+    mesh = next(iter(pins.layouts.values())).mesh
+    found = {1}
+    for _, size in mesh.axes:
+        found |= {size * other for other in found}
+    return sorted(found)
 
 
 def _padded(graph: Graph) -> Iterator[tuple[Node, Padding]]:
@@ -106,7 +124,7 @@ def _reach_split(graph: Graph, pins: Pins, ties: list[Tied], even: list[Tied]) -
         for d, dim in enumerate(layout.dims)
         if dim.split > 1
     }
-    tied = defaultdict[Place, list[Place]](list)
+    tied = defaultdict[ValueDim, list[ValueDim]](list)
     for node, tie in (*ties, *even):
         places = _tied(node, tie)
         for place in places:
@@ -125,11 +143,11 @@ def _reach_split(graph: Graph, pins: Pins, ties: list[Tied], even: list[Tied]) -
     return False
 
 
-def neighbours(graph: Graph) -> Callable[[Place], Iterator[Place]]:
+def neighbours(graph: Graph) -> Callable[[ValueDim], Iterator[ValueDim]]:
     """Gives the dimensions that the nodes around a value walk together with one of its own."""
     groups: dict[int, dict[tuple[int, int], Carriers]] = {}
 
-    def beside(place: Place) -> Iterator[Place]:
+    def beside(place: ValueDim) -> Iterator[ValueDim]:
         value, d = place
         maker = graph.producer[value], ~graph.producer_slot[value]
         for index, slot in (*graph.uses[value], maker):
@@ -146,7 +164,7 @@ def neighbours(graph: Graph) -> Callable[[Place], Iterator[Place]]:
     return beside
 
 
-def split_alike(graph: Graph, place: Place) -> Iterator[Place]:
+def split_alike(graph: Graph, place: ValueDim) -> Iterator[ValueDim]:
     """The dimensions that operations around a value could split as one of its own.
 
     Unlike those that walk together they may have other sizes: windows walk in steps.
@@ -163,9 +181,9 @@ def split_alike(graph: Graph, place: Place) -> Iterator[Place]:
             yield from [_place(node, *carrier) for carrier in carriers]
 
 
-def _joined(graph: Graph, lengths: Lengths) -> Places:
+def _joined(graph: Graph, lengths: Lengths) -> DimClasses:
     """The classes that values and factors make; `lengths` is told what factors need."""
-    places = Places(graph)
+    places = DimClasses(graph)
     for node in graph.nodes:
         if node.kind in TIES:
             rank = len(graph.types[(node.operands or node.results)[0]].shape)
@@ -179,7 +197,7 @@ def _joined(graph: Graph, lengths: Lengths) -> Places:
 
 def is_ordered(graph: Graph, value: int, dim: int) -> bool:
     """Whether an operation orders or transforms a dimension, and others pass it on to a value."""
-    waiting, seen = [(value, dim)], set[Place]()
+    waiting, seen = [(value, dim)], set[ValueDim]()
     while waiting:
         place = waiting.pop()
         node = graph.nodes[graph.producer[place[0]]]
@@ -220,14 +238,14 @@ def _uneven_dims(graph: Graph, pins: Pins, node: Node) -> list[int]:
     return [d for d, (size, dim) in enumerate(zip(shape, dims, strict=False)) if size % dim.split]
 
 
-def _join_factors(node: Node, rule: OpRule, places: Places, lengths: Lengths) -> None:
+def _join_factors(node: Node, rule: OpRule, places: DimClasses, lengths: Lengths) -> None:
     for fill, carriers in _walked(node, rule):
         if places.join([_place(node, *carrier) for carrier in carriers]):
             for slot, d in carriers:
                 lengths.fills[node.index, slot, d] = fill
 
 
-def _join_beside(node: Node, tie: Tie, places: Places) -> None:
+def _join_beside(node: Node, tie: TiedDims, places: DimClasses) -> None:
     """The operands of an operation of several results stay of one length; and so do these."""
     if len(node.results) > 1:
         for is_result in (False, True):
@@ -262,7 +280,7 @@ def _carriers(rule: OpRule, factor: int, regroups: bool) -> Carriers:
     return found
 
 
-def _place(node: Node, slot: int, dim: int) -> Place:
+def _place(node: Node, slot: int, dim: int) -> ValueDim:
     return node.operands[slot] if slot >= 0 else node.results[~slot], dim
 
 
@@ -276,7 +294,9 @@ def _ties(
     out of it, or read of it in rows that are not divided, is known to be split.
     """
     ties, alike, even = list[Tied](), list[Tied](), list[Tied]()
-    known: dict[int, tuple[list[Tie], list[Tie], list[Tie]]] = {}  # of ops with one rule
+    known: dict[
+        int, tuple[list[TiedDims], list[TiedDims], list[TiedDims]]
+    ] = {}  # of ops with one rule
     for node in graph.nodes if splits else ():
         if node.kind != OP or node.rule is None:
             continue
@@ -291,12 +311,12 @@ def _ties(
 
 def _ties_of(
     graph: Graph, node: Node, rule: OpRule, splits: set[int], is_uneven: bool
-) -> tuple[list[Tie], list[Tie], list[Tie]]:
+) -> tuple[list[TiedDims], list[TiedDims], list[TiedDims]]:
     """What `_ties` says of one operation."""
-    ties, alike, even = list[Tie](), list[Tie](), list[Tie]()
+    ties, alike, even = list[TiedDims](), list[TiedDims](), list[TiedDims]()
     padding = opdef(node.name).padding
 
-    def sizes_of(tie: Tie) -> set[int]:
+    def sizes_of(tie: TiedDims) -> set[int]:
         return {graph.types[value].shape[d] for value, d in _tied(node, tie)}
 
     def divides(sizes: set[int]) -> bool:
@@ -351,7 +371,7 @@ def _moves(graph: Graph, splits: set[int]) -> list[Tied]:
     return found
 
 
-def _there_and_back(moves: list[Tied], places: Places, classes: Classes) -> list[Tied]:
+def _there_and_back(moves: list[Tied], places: DimClasses, classes: Classes) -> list[Tied]:
     """Those in which axes go to the only other dimension that takes them, or come back from it.
 
     A layout splits the first one, or the other must be whole in its turn: both are split alike.
@@ -370,7 +390,7 @@ def _divides(graph: Graph, node: Node, along: Along, splits: set[int]) -> bool:
     return not any(graph.types[value].shape[d] % split for split in splits)
 
 
-def _tied(node: Node, tie: Tie) -> list[Place]:
+def _tied(node: Node, tie: TiedDims) -> list[ValueDim]:
     return [_place(node, along.slot, along.dim) for along in tie]
 
 

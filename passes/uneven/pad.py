@@ -9,6 +9,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.propagation.task import read_pins
+from dtensor.passes.uneven.cheapest import cheapest
 from dtensor.passes.uneven.components import lengths_of
 from dtensor.passes.uneven.rewrite import Rewriter
 
@@ -37,5 +38,11 @@ class PadUnevenPass(Pass):
         lengths = lengths_of(graph, pins)
         if lengths is None:
             return
+        ahead = None
+        if lengths.divisible and state.mesh is not None and state.effort != "fast":
+            trial = cheapest(module, state, lengths, self.poison)
+            lengths, ahead = lengths_of(graph, pins, trial.parts), trial.ahead
+            assert lengths is not None, "what a layout does not divide stays as it is"
         Rewriter(function, graph, pins, lengths, state.ledger, self.poison).run()
         state.forget_ir()
+        state.ahead = ahead

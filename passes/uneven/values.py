@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir, operation_of
+from dtensor.dialect.names import FITS
 from dtensor.passes.builder import Trail
 from dtensor.passes.creation import Shape, place_behind
 from dtensor.passes.expansion.indices import index_element
@@ -108,6 +109,7 @@ class Forms:
             fill = writer.nan(found) if self.poison else writer.neutral(Reduction.SUM, found)
             behind = [n - m for n, m in zip(shape, shorter, strict=True)]
             found = writer.pad(found, fill, [0] * len(shape), behind)
+            operation_of(found).attributes[FITS] = ir.UnitAttr.get()
         return found
 
     def _note_cut(self, cut: ir.Operation, reader: ir.Operation) -> None:
@@ -147,7 +149,7 @@ class Writer(Trail):
         """A value with a scalar in the place of its elements from `true` on."""
         shape = self.shape_of(value)
         index = self.iota([shape[dim]], 0, index_element(shape[dim]))
-        return self.kept_before(value, dim, index, true, self.broadcast(fill, shape))
+        return self.kept_before(value, dim, index, true, fill)
 
     def neutral(self, reduction: str, like: Value) -> Value:
         """The scalar that a reduction of elements like these does not notice."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -16,6 +17,7 @@ from dtensor.dialect.errors import CheckpointError
 
 ARRAYS = "arrays"  # folder of a checkpoint in which orbax keeps the elements
 ITEM = "dtensor"  # and the one in which it keeps what is said about them
+_REMEDY = "install it with pip install 'orbax-checkpoint>=0.12.5,<0.13'"  # as pyproject.toml says
 CHUNK_BYTES = 16 * 2**20  # a reader of another layout reads whole chunks, so they are not large
 
 
@@ -23,16 +25,16 @@ def orbax() -> Any:
     """The module `orbax.checkpoint`.
 
     Raises:
-        CheckpointError: it is not installed.
+        CheckpointError: it is not installed, or in a release that has other parts.
     """
     try:
         module = importlib.import_module("orbax.checkpoint")
     except ImportError as error:
         raise CheckpointError(
-            f"checkpoints need orbax-checkpoint, which cannot be imported ({error}); "
-            "install it with pip install 'orbax-checkpoint>=0.12,<0.13'"
+            f"checkpoints need orbax-checkpoint, which cannot be imported ({error}); {_REMEDY}"
         ) from None
     _add_checksums()
+    _finish_what_is_begun()
     return module
 
 
@@ -43,7 +45,12 @@ def _add_checksums() -> None:
     Orbax (0.12) has no option for Zarr's codecs, and restores a flipped bit as another value.
     """
     utils: Any = importlib.import_module("orbax.checkpoint._src.serialization.tensorstore_utils")
-    plain = utils._build_zarr3_metadata
+    plain = getattr(utils, "_build_zarr3_metadata", None)
+    if plain is None:
+        version = importlib.import_module("orbax.checkpoint").__version__
+        raise CheckpointError(
+            f"checkpoints need another release of orbax-checkpoint than {version}; {_REMEDY}"
+        )
 
     def summed(*args: Any, **kwargs: Any) -> Any:
         metadata = plain(*args, **kwargs)
@@ -52,6 +59,27 @@ def _add_checksums() -> None:
         return metadata
 
     utils._build_zarr3_metadata = summed
+
+
+@cache
+def _finish_what_is_begun() -> None:
+    """Let orbax close an event loop when nothing waits in it any more.
+
+    Orbax (0.12) closes it at the first error; each piece that is still being read then calls it
+    from a thread of tensorstore, and Python writes a traceback.
+    """
+    utils: Any = importlib.import_module("orbax.checkpoint._src.asyncio_utils")
+    plain = utils.run_sync
+
+    async def all_of(work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await work
+        except Exception:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            await asyncio.gather(*others, return_exceptions=True)
+            raise
+
+    utils.run_sync = lambda work: plain(all_of(work))
 
 
 def array_handler(clients: Sequence[int], checksums: bool = True) -> Any:

@@ -68,8 +68,8 @@ def same_everywhere(clients: tuple[int, ...], what: str, entries: list[str]) -> 
         for here, there in zip_longest(first, other, fillvalue="nothing more"):
             if here != there:
                 raise CheckpointError(
-                    f"clients {what} different arrays: client {client} has {there} where client "
-                    f"{clients[0]} has {here}; call it with the same arrays on every client"
+                    f"clients {what} different things: client {client} has {there} where client "
+                    f"{clients[0]} has {here}; call it with the same ones on every client"
                 )
 
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import DTensor, with_layout
+from dtensor.runtime.array import DTensor, keys_like, with_layout
 from dtensor.runtime.checkpoint import backend, series
 from dtensor.runtime.checkpoint.clients import clients_of, same_everywhere, together
 from dtensor.runtime.checkpoint.record import (
@@ -27,7 +27,7 @@ from dtensor.runtime.checkpoint.record import (
     to_json,
 )
 from dtensor.runtime.checkpoint.series import Series, array_key
-from dtensor.runtime.checkpoint.state import Source, Target, check_width, converted
+from dtensor.runtime.checkpoint.state import Source, Target, check_width, converted, target_for
 from dtensor.runtime.padding import even_layout
 from dtensor.runtime.placement import named_sharding
 
@@ -108,7 +108,8 @@ def write_checkpoint(
             f"{jax.process_count()} clients orbax saves only what lies over several; use a mesh "
             "over more clients"
         )
-    entries = [" ".join(source.saved.cells()) for source in sources]
+    entries = [f"the path {series.path}"]  # the first client's is where all would write
+    entries += [" ".join(source.saved.cells()) for source in sources]
     same_everywhere(clients, "save", [*entries, *(f"{n} = {v!r}" for n, v in values.items())])
     arrays = {
         array_key(saved.name): converted(tensor.to_jax(), saved.stored)
@@ -152,6 +153,7 @@ def read_checkpoint(
     clients = clients_of(mesh)
     same_everywhere(clients, "restore", [f"'{n}' {t.layout.short()}" for n, t in targets.items()])
     found: list[tuple[Path, CheckpointInfo]] = []
+    wanted: dict[str, Target] = {}
 
     def look() -> str:
         folder = series.existing(path)
@@ -159,7 +161,9 @@ def read_checkpoint(
         found.append((folder, info))
         _check_names(info, targets, values)
         for name, target in targets.items():
-            _check_fit(path, info[name], target)
+            which = f"array '{name}' of checkpoint {path}"
+            wanted[name] = target_for(target, info[name], which)
+            _check_fit(which, info[name], wanted[name])
         return info.saved_at.isoformat()
 
     if len(set(together(clients, look))) > 1:
@@ -171,7 +175,7 @@ def read_checkpoint(
 
     def read() -> None:
         try:
-            arrays.update(_read(folder, info, targets, clients))
+            arrays.update(_read(folder, info, wanted, clients))
         except Exception as error:  # of orbax or tensorstore: they have many kinds
             raise CheckpointError(
                 f"checkpoint {path} is damaged ({backend.reason(error)}); restore another one"
@@ -179,9 +183,9 @@ def read_checkpoint(
 
     together(clients, read)
     restored = {}
-    for name, target in targets.items():
+    for name, target in wanted.items():
         array = converted(arrays.pop(name), target.dtype or info[name].dtype)
-        restored[name] = with_layout(array, target.layout)
+        restored[name] = keys_like(target.keys, with_layout(array, target.layout))
     return restored, info
 
 
@@ -208,8 +212,7 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names[:8]) + more
 
 
-def _check_fit(path: Path, saved: SavedArray, target: Target) -> None:
-    which = f"array '{saved.name}' of checkpoint {path}"
+def _check_fit(which: str, saved: SavedArray, target: Target) -> None:
     shape = saved.shape if target.shape is None else target.shape
     if shape != saved.shape:
         raise CheckpointError(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtensor.dialect.errors import CheckpointError
-from dtensor.runtime.array import DTensor, keys_like
+from dtensor.runtime.array import DTensor
 from dtensor.runtime.checkpoint import series
 from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint
 from dtensor.runtime.checkpoint.files import read_checkpoint
@@ -89,7 +89,8 @@ def name_based_restore(
         checkpoint_prefix: path of the checkpoint.
         name_tensor_dict: by name what `name_based_save` takes, whose shape, element type and layout
             the result shall have (its values do not matter), a `jax.ShapeDtypeStruct`, or a
-            `Layout` alone. What has no layout becomes whole on every device.
+            `Layout` alone, for random keys one of the keys. What has no layout becomes whole on
+            every device.
 
     Raises:
         CheckpointError: there is no such checkpoint, it lacks a name, an array has another shape or
@@ -100,7 +101,7 @@ def name_based_restore(
     path = series.checked(checkpoint_prefix)
     targets = {name: target_of(name, value, mesh) for name, value in arrays.items()}
     restored, _ = read_checkpoint(path, mesh, targets)
-    return OrderedDict((name, keys_like(value, restored[name])) for name, value in arrays.items())
+    return OrderedDict((name, restored[name]) for name in arrays)
 
 
 def list_checkpoint(path: Any) -> CheckpointInfo:

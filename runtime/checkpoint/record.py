@@ -35,6 +35,8 @@ class SavedArray:
         dtype: element type.
         stored: element type in the files; bfloat16 for what was saved with `save_as_bf16`.
         layout: how the array was laid out when it was saved.
+        generator: of data of random keys, jax's name of their generator; empty for other arrays,
+            and where the generator is one that jax has no name for.
     """
 
     name: str
@@ -42,6 +44,7 @@ class SavedArray:
     dtype: np.dtype[Any]
     stored: np.dtype[Any]
     layout: Layout
+    generator: str = ""
 
     @property
     def size(self) -> int:
@@ -57,6 +60,7 @@ class SavedArray:
         """Name, shape, element type and layout as texts."""
         dtype = self.dtype.name
         dtype += f" as {self.stored.name}" if self.stored != self.dtype else ""
+        dtype += f", {self.generator} keys" if self.generator else ""
         return self.name, str(list(self.shape)), dtype, self.layout.short()
 
 
@@ -119,7 +123,7 @@ def to_json(info: CheckpointInfo) -> dict[str, Any]:
         "clients": info.clients,
         "saved_at": info.saved_at.isoformat(),
         "arrays": [
-            [a.name, list(a.shape), a.dtype.name, a.stored.name, a.layout.asm()]
+            [a.name, list(a.shape), a.dtype.name, a.stored.name, a.layout.asm(), a.generator]
             for a in info.arrays.values()
         ],
         "values": dict(info.plain),
@@ -152,9 +156,9 @@ def read_record(folder: Path, path: Path) -> CheckpointInfo:
     mesh = Mesh.parse(*body["mesh"])
     arrays = {
         name: SavedArray(
-            name, tuple(shape), _dtype(dtype), _dtype(stored), Layout.parse(layout, mesh)
+            name, tuple(shape), _dtype(dtype), _dtype(stored), Layout.parse(layout, mesh), *keys
         )
-        for name, shape, dtype, stored, layout in body["arrays"]
+        for name, shape, dtype, stored, layout, *keys in body["arrays"]
     }
     saved_at = datetime.fromisoformat(body["saved_at"])
     return CheckpointInfo(mesh, arrays, body["values"], body["clients"], saved_at, path)

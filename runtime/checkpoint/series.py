@@ -50,7 +50,10 @@ class Series:
 
     def find_step(self, base_path: Any, step: int) -> Any:
         """The whole one with this number."""
-        return next(found for found in self.find_all() if found.step == step)
+        found = next((each for each in self.find_all() if each.step == step), None)
+        if found is None:  # another save to the same place has removed it
+            raise _GoneError(f"{self.root / self.build_name(step)} is not there")
+        return found
 
     def last(self) -> Path | None:
         """The whole one with the highest number."""
@@ -87,6 +90,10 @@ class Series:
         inside = self.root.iterdir() if self.root.is_dir() else ()
         found = [(form.fullmatch(place.name), place) for place in inside]
         return sorted((int(match[1]), place) for match, place in found if match)
+
+
+class _GoneError(FileNotFoundError, ValueError):
+    """A checkpoint is gone: orbax expects the one error where it reads, the other to remove it."""
 
 
 def _is_left(place: Path) -> bool:

@@ -17,10 +17,10 @@ import numpy as np
 from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import DTensor, data_of_keys, keys_like
+from dtensor.runtime.array import DTensor, data_of_keys
 from dtensor.runtime.checkpoint.record import SavedArray
 from dtensor.runtime.donation import DELETED
-from dtensor.runtime.keys import is_key, key_kind
+from dtensor.runtime.keys import KeyKind, is_key, key_kind
 from dtensor.runtime.placement import jax_mesh, layout_of
 from dtensor.runtime.transfer import place
 from dtensor.runtime.variables.variable import DVariable
@@ -45,6 +45,7 @@ class Target(NamedTuple):
     layout: Layout
     shape: tuple[int, ...] | None = None
     dtype: np.dtype[Any] | None = None
+    keys: KeyKind | None = None  # of random keys their kind; the rest is about their data
 
 
 def source_of(name: str, value: Any, mesh: Mesh) -> Source:
@@ -69,7 +70,9 @@ def source_of(name: str, value: Any, mesh: Mesh) -> Source:
             raise CheckpointError(f"'{name}' cannot be saved: {error}") from None
     data = data_of_keys(value)
     stored = jnp.bfloat16 if as_bf16 else _STORED.get(data.dtype.name, data.dtype)
-    return Source(data, SavedArray(name, data.shape, data.dtype, np.dtype(stored), data.layout))
+    generator = _generator(key_kind(value.dtype))
+    about = data.shape, data.dtype, np.dtype(stored), data.layout, generator
+    return Source(data, SavedArray(name, *about))
 
 
 def target_of(name: str, value: Any, mesh: Mesh) -> Target:
@@ -86,8 +89,35 @@ def target_of(name: str, value: Any, mesh: Mesh) -> Target:
     kind = key_kind(value.dtype)
     if kind is None:
         return Target(layout, tuple(value.shape), np.dtype(value.dtype))
-    data_type = np.dtype(kind.data_dtype)
-    return Target(kind.data_layout(layout), (*value.shape, *kind.shape), data_type)
+    return _of_keys(layout, kind)._replace(shape=(*value.shape, *kind.shape))
+
+
+def _of_keys(layout: Layout, kind: KeyKind) -> Target:
+    return Target(kind.data_layout(layout), None, np.dtype(kind.data_dtype), kind)
+
+
+def target_for(target: Target, saved: SavedArray, which: str) -> Target:
+    """The target of a saved array: a layout alone, for random keys, is that of the keys.
+
+    Raises:
+        CheckpointError: the keys that were saved are of another generator.
+    """
+    wanted, found = _generator(target.keys), saved.generator
+    if wanted and found and wanted != found:
+        raise CheckpointError(
+            f"{which} has random keys of {found}, but those of {wanted} are needed; restore it "
+            f"into keys of its own generator, jax.random.key(0, impl={found!r})"
+        )
+    if not found or target.dtype is not None:
+        return target
+    dtype = jax.eval_shape(lambda: jax.random.key(0, impl=found)).dtype
+    kind = key_kind(dtype)
+    assert kind is not None
+    return _of_keys(target.layout, kind)
+
+
+def _generator(kind: KeyKind | None) -> str:
+    return kind.impl if kind is not None and isinstance(kind.impl, str) else ""
 
 
 def _layout_on(name: str, value: Any, mesh: Mesh) -> Layout:
@@ -141,7 +171,6 @@ def restored_like(old: Any, tensor: DTensor) -> Any:
 
     A variable is assigned and stays; otherwise a value of the kind and the placement of `old`.
     """
-    tensor = keys_like(old, tensor)
     if isinstance(old, DVariable):
         return old.assign(tensor)
     if isinstance(old, DTensor):

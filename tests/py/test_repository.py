@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dtensor
+from dtensor.dialect.context import make_context
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE_FOLDERS = ["compiler", "dialect", "passes", "runtime", "tools"]
@@ -74,6 +75,16 @@ def test_source_files_stay_short() -> None:
 def test_modules_have_a_docstring() -> None:
     without = [source for source in SOURCES if not ast.get_docstring(ast.parse(_text(source)))]
     assert not without, "these need a first line that says what they are for"
+
+
+@pytest.mark.parametrize(
+    "package", ["", "cuts", "forms", "ops", "propagation", "relayout"], ids=lambda p: p or "passes"
+)
+def test_packages_of_many_files_say_what_is_where(package: str) -> None:
+    folder = ROOT / "passes" / package
+    said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    there = [path.name + "/" * path.is_dir() for path in folder.iterdir() if path.name[0] != "_"]
+    assert not sorted(name for name in there if f"`{name}`" not in said), "say it in __init__.py"
 
 
 def test_no_path_of_one_machine() -> None:
@@ -151,3 +162,14 @@ def test_facts_of_operations_stand_in_their_table() -> None:
             listed = _listed(node)
             where = f"{source}:{getattr(node, 'lineno', 0)}"
             assert len(listed) < 3, f"{where} lists {listed}; say it in their OpDef"
+
+
+def test_operations_are_called_by_their_names() -> None:
+    # What matches a name that no operation has matches nothing, and nobody is told.
+    with make_context() as context:
+        for source in COMPILER_SOURCES:
+            for node in _nodes(source):
+                text = node.value if isinstance(node, ast.Constant) else None
+                if isinstance(text, str) and OPERATION.match(text) and not text.endswith("_"):
+                    is_known = context.is_registered_operation(text)
+                    assert is_known, f"{source}: there is no operation {text}"

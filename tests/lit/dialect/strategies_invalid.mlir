@@ -36,6 +36,14 @@ func.func @main(%arg0: tensor<6xf32>) {
 // -----
 
 func.func @main(%arg0: tensor<6xf32>) {
+  // expected-error @below {{'dtensor.fits' stands on 'stablehlo.abs'; only a pad makes a value longer}}
+  %0 = stablehlo.abs %arg0 {dtensor.fits} : tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @main(%arg0: tensor<6xf32>) {
   // expected-error @below {{'dtensor.size' stands on 'stablehlo.abs'; only top_k, sort and ranked take rows that are padded}}
   %0 = stablehlo.abs %arg0 {dtensor.size = 5 : i64} : tensor<6xf32>
   return

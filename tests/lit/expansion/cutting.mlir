@@ -48,3 +48,14 @@ func.func @concatenate(%a: tensor<4x6xf32> {dtensor.layout = #dtensor.layout<@me
   %0 = stablehlo.concatenate %a, %b, dim = 1 {dtensor.results = [#dtensor.layout<@mesh, [{}, {3, "x"}]>]} : (tensor<4x6xf32>, tensor<4x12xf32>) -> tensor<4x18xf32>
   return %0 : tensor<4x18xf32>
 }
+
+// What makes a padded value longer still is fetched of the next shard, which has it at its start.
+// CHECK-LABEL: func.func @fits
+func.func @fits(%a: tensor<14x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %v: tensor<f32> {dtensor.layout = #dtensor.layout<@mesh, []>})
+    -> (tensor<16x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // CHECK: "dtensor.halo_exchange"(%arg0) {{.*}}high = 1{{.*}} : (tensor<7x3xf32>) -> tensor<8x3xf32>
+  // CHECK-NOT: dtensor.fits
+  // CHECK: return %{{.*}} : tensor<8x3xf32>
+  %0 = stablehlo.pad %a, %v, low = [0, 0], high = [2, 0], interior = [0, 0] {dtensor.fits, dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<14x3xf32>, tensor<f32>) -> tensor<16x3xf32>
+  return %0 : tensor<16x3xf32>
+}

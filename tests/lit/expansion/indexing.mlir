@@ -20,8 +20,8 @@ func.func @lookup(%table: tensor<12x5xf32> {dtensor.layout = #dtensor.layout<@me
   // CHECK: %[[ROWS:.*]] = "stablehlo.gather"(%[[TABLE]], %[[AT]])
   // CHECK-SAME: slice_sizes = array<i64: 1, 5>
   // CHECK-SAME: -> tensor<3x5xf32>
-  // CHECK: %[[MASK:.*]] = stablehlo.broadcast_in_dim %[[MINE]], dims = [0] : (tensor<3xi1>) -> tensor<3x5xi1>
   // CHECK: %[[ZERO:.*]] = stablehlo.constant dense<-0.000000e+00> : tensor<3x5xf32>
+  // CHECK: %[[MASK:.*]] = stablehlo.broadcast_in_dim %[[MINE]], dims = [0] : (tensor<3xi1>) -> tensor<3x5xi1>
   // CHECK: stablehlo.select %[[MASK]], %[[ROWS]], %[[ZERO]]
   %0 = "stablehlo.gather"(%table, %tokens) {
     dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,

@@ -33,13 +33,19 @@ func.func @main(%a: tensor<15x2xf32> {dtensor.layout = #dtensor.layout<@mesh, [{
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
 
-// Rows that are whole are scanned each by itself, here from the last element on.
+// Rows that are whole are scanned each by itself, here from the last element on. Few are combined at
+// doubled distances.
 // CHECK-LABEL: func.func @main
 func.func @main(%a: tensor<3x2xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>})
     -> (tensor<3x2xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}) {
   // CHECK: stablehlo.reverse %arg0, dims = [0] : tensor<3x1xf32>
   // CHECK-NOT: dtensor.shard_permute
-  // CHECK: %[[SCANNED:.*]] = stablehlo.add %{{.*}}, %{{.*}} : tensor<3x1xf32>
+  // CHECK: %[[ONE:.*]] = stablehlo.add %{{.*}}, %{{.*}} : tensor<2x1xf32>
+  // CHECK: %[[PAIRS:.*]] = stablehlo.concatenate %{{.*}}, %[[ONE]], dim = 0
+  // CHECK: %[[FIRST:.*]] = stablehlo.slice %[[PAIRS]] [0:1, 0:1]
+  // CHECK: %[[LAST:.*]] = stablehlo.slice %[[PAIRS]] [2:3, 0:1]
+  // CHECK: %[[TWO:.*]] = stablehlo.add %[[FIRST]], %[[LAST]] : tensor<1x1xf32>
+  // CHECK: %[[SCANNED:.*]] = stablehlo.concatenate %{{.*}}, %[[TWO]], dim = 0
   // CHECK: stablehlo.reverse %[[SCANNED]], dims = [0] : tensor<3x1xf32>
   %0 = "dtensor.scan"(%a) ({
   ^bb0(%p: tensor<f32>, %q: tensor<f32>):

@@ -171,6 +171,28 @@ func.func @narrow_floats(%arg0: tensor<8x3xbf16>, %arg1: tensor<2x5xf8E4M3FN>) -
   return %0, %1, %2 : tensor<2x12xbf16>, tensor<8x5xf8E4M3FN>, tensor<8x3xbf16>
 }
 
+// XLA's CPU code writes integers of 2 bits beyond what it receives them in: bytes are moved there.
+
+// INTEGERS-LABEL: func.func @integers_of_two_bits
+func.func @integers_of_two_bits(%arg0: tensor<2x5xi2>, %arg1: tensor<8x3xui2>) -> (tensor<8x5xi2>, tensor<2x5xi2>, tensor<8x3xui2>, tensor<2x12xui2>) {
+  // INTEGERS: %[[BYTES:.*]] = stablehlo.convert %arg0 : (tensor<2x5xi2>) -> tensor<2x5xi8>
+  // INTEGERS: %[[ALL:.*]] = "stablehlo.all_gather"(%[[BYTES]])
+  // INTEGERS: stablehlo.convert %[[ALL]] : (tensor<8x5xi8>) -> tensor<8x5xi2>
+  %0 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<2x5xi2>) -> tensor<8x5xi2>
+  // INTEGERS: stablehlo.convert %arg0 : (tensor<2x5xi2>) -> tensor<2x5xi8>
+  // INTEGERS: "stablehlo.all_reduce"
+  // INTEGERS: stablehlo.add %{{.*}}, %{{.*}} : tensor<i8>
+  // INTEGERS: stablehlo.convert %{{.*}} : (tensor<2x5xi8>) -> tensor<2x5xi2>
+  %1 = "dtensor.all_reduce"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, reduction = "sum"} : (tensor<2x5xi2>) -> tensor<2x5xi2>
+  // INTEGERS: "stablehlo.collective_permute"(%{{.*}}) {{.*}} : (tensor<8x3xui8>) -> tensor<8x3xui8>
+  // INTEGERS: stablehlo.convert %{{.*}} : (tensor<8x3xui8>) -> tensor<8x3xui2>
+  %2 = "dtensor.collective_permute"(%arg1) {from = #dtensor.axes<@mesh, ["x", "y"]>, to = #dtensor.axes<@mesh, ["y", "x"]>} : (tensor<8x3xui2>) -> tensor<8x3xui2>
+  // INTEGERS: "stablehlo.all_to_all"(%{{.*}}) {{.*}} : (tensor<8x3xui8>) -> tensor<2x12xui8>
+  // INTEGERS: stablehlo.convert %{{.*}} : (tensor<2x12xui8>) -> tensor<2x12xui2>
+  %3 = "dtensor.all_to_all"(%arg1) {axes = #dtensor.axes<@mesh, ["y"]>, split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x3xui2>) -> tensor<2x12xui2>
+  return %0, %1, %2, %3 : tensor<8x5xi2>, tensor<2x5xi2>, tensor<8x3xui2>, tensor<2x12xui2>
+}
+
 // A loop of unknown length around a collective carries one value that XLA takes to change: the
 // smallest. One that counts changes by itself.
 

@@ -26,14 +26,12 @@
 // CHECK: %[[MOVED:.*]] = stablehlo.concatenate %{{.*}}, %[[BEFORE]], dim = 0
 // CHECK: %[[AHEAD:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[MOVED]]
 
-// One after another, if anything is not finite.
+// The trips as they are: once, or if anything is not finite, again from what the shard before gave.
 
-// CHECK: %[[ROUNDS:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[AHEAD]]) {{.*}} attributes {dtensor.trips = 1 : i64}
-// CHECK: stablehlo.while
-
-// The trips as they are.
-
-// CHECK: %[[LOOP:.*]]:3 = stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[ROUNDS]]#1, %{{.*}} = %{{.*}}) : tensor<i32>, tensor<2x3xf32>, tensor<2x4x3xf32>
+// CHECK: %[[LOOP:.*]]:3 = stablehlo.while(%[[ROUND:.*]] = %{{.*}}, %[[GIVEN:.*]] = %[[AHEAD]], %{{.*}} = %{{.*}}) {{.*}} attributes {dtensor.trips = 1 : i64}
+// CHECK: %[[SHIFTS:.*]] = stablehlo.minimum %[[ROUND]], %{{.*}} : tensor<i32>
+// CHECK: %[[COME:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[GIVEN]]) {{.*}} attributes {dtensor.trips = 0 : i64}
+// CHECK: stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[COME]]#1, %{{.*}} = %{{.*}}) : tensor<i32>, tensor<2x3xf32>, tensor<2x4x3xf32>
 // CHECK: stablehlo.dynamic_update_slice
 // CHECK: stablehlo.slice %[[LOOP]]#1 [1:2, 0:3]
 // CHECK: stablehlo.reshape %[[LOOP]]#2 : (tensor<2x4x3xf32>) -> tensor<8x3xf32>

@@ -83,3 +83,43 @@ func.func @main(%x: tensor<64xf32>, %y: tensor<64xf32>, %zero: tensor<f32>) -> t
   %3 = stablehlo.pad %2, %zero, low = [0], high = [1], interior = [0] : (tensor<63xf32>, tensor<f32>) -> tensor<64xf32>
   return %3 : tensor<64xf32>
 }
+
+// -----
+
+// What wraps around in the gradient of `jnp.pad(x, ((0, 0), (0, 2)), mode="wrap")` is a slice of the
+// sum. So the sum is computed anyway, and not once more for the rest, where the rows are split over
+// all devices: nothing is left to split the columns.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<8x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x", "y"}, {}]>}, %zero: tensor<f32>) -> tensor<8x64xf32> {
+  %0 = stablehlo.pad %x, %zero, low = [0, 0], high = [0, 2], interior = [0, 0] : (tensor<8x64xf32>, tensor<f32>) -> tensor<8x66xf32>
+  %1 = stablehlo.negate %x : tensor<8x64xf32>
+  %2 = stablehlo.pad %1, %zero, low = [0, 2], high = [0, 0], interior = [0, 0] : (tensor<8x64xf32>, tensor<f32>) -> tensor<8x66xf32>
+  // CHECK: %[[SUM:.*]] = stablehlo.add {{.*}} : tensor<8x66xf32>
+  %3 = stablehlo.add %0, %2 : tensor<8x66xf32>
+  // CHECK-DAG: stablehlo.slice %[[SUM]] [0:8, 0:64]
+  %4 = stablehlo.slice %3 [0:8, 0:64] : (tensor<8x66xf32>) -> tensor<8x64xf32>
+  // CHECK-DAG: stablehlo.slice %[[SUM]] [0:8, 64:66]
+  %5 = stablehlo.slice %3 [0:8, 64:66] : (tensor<8x66xf32>) -> tensor<8x2xf32>
+  %6 = stablehlo.pad %5, %zero, low = [0, 0], high = [0, 62], interior = [0, 0] : (tensor<8x2xf32>, tensor<f32>) -> tensor<8x64xf32>
+  // CHECK: stablehlo.add {{.*}} : tensor<8x64xf32>
+  %7 = stablehlo.add %4, %6 : tensor<8x64xf32>
+  return %7 : tensor<8x64xf32>
+}
+
+// -----
+
+// Where an axis is left, both are computed in the size of `x`: it may split the columns.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<8x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %zero: tensor<f32>) -> tensor<8x64xf32> {
+  %0 = stablehlo.pad %x, %zero, low = [0, 0], high = [0, 2], interior = [0, 0] : (tensor<8x64xf32>, tensor<f32>) -> tensor<8x66xf32>
+  %1 = stablehlo.negate %x : tensor<8x64xf32>
+  %2 = stablehlo.pad %1, %zero, low = [0, 2], high = [0, 0], interior = [0, 0] : (tensor<8x64xf32>, tensor<f32>) -> tensor<8x66xf32>
+  %3 = stablehlo.add %0, %2 : tensor<8x66xf32>
+  // CHECK: %[[MOVED:.*]] = "dtensor.splice"
+  // CHECK: stablehlo.add %{{.*}}, %[[MOVED]] : tensor<8x64xf32>
+  %4 = stablehlo.slice %3 [0:8, 0:64] : (tensor<8x66xf32>) -> tensor<8x64xf32>
+  %5 = stablehlo.slice %3 [0:8, 64:66] : (tensor<8x66xf32>) -> tensor<8x2xf32>
+  %6 = stablehlo.pad %5, %zero, low = [0, 0], high = [0, 62], interior = [0, 0] : (tensor<8x2xf32>, tensor<f32>) -> tensor<8x64xf32>
+  %7 = stablehlo.add %4, %6 : tensor<8x64xf32>
+  return %7 : tensor<8x64xf32>
+}

@@ -1,6 +1,8 @@
 """`dtensor.jit`, called, lowered and compiled."""
 
+import copy
 import functools
+import gc
 from typing import Any
 
 import jax
@@ -12,6 +14,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from dtensor.compiler.api import jit
 from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.program import CompiledProgram
 from dtensor.compiler.relayout import copy_to_mesh, relayout
 from dtensor.compiler.stages import Compiled, Lowered
 from dtensor.dialect.errors import CompileError, LayoutError, StrictError
@@ -407,3 +410,30 @@ def test_numpy_arrays_in_a_traced_function_are_arrays_of_jax() -> None:
     want = a + np.concatenate([np.ones((1, 4)), b[1:]])
     np.testing.assert_array_equal(jax.jit(lambda a: inner(a, b))(a), want)
     np.testing.assert_array_equal(jax.jit(lambda: inner(a, b))(), want)
+
+
+def test_a_compiled_function_is_copied_as_functions_are() -> None:
+    step = jit(lambda x: x * 2, in_layouts=ROWS)
+    assert copy.deepcopy({"step": step})["step"] is step
+
+
+def test_arrays_of_64_bits_are_refused_once_jax_has_such_types_no_more() -> None:
+    with jax.enable_x64(True):
+        x = copy_to_mesh(X.astype(np.float64), ROWS)
+        assert jit(jnp.sin)(x).dtype == np.float64
+    calls: list[Any] = [lambda: jit(jnp.sin)(x), lambda: relayout(x, COLUMNS)]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"argument .* is float64, but jax's 64-bit types are"):
+            call()
+
+
+def test_a_program_goes_with_its_function() -> None:
+    def programs() -> int:
+        gc.collect()
+        return sum(isinstance(each, CompiledProgram) for each in gc.get_objects())
+
+    x = copy_to_mesh(X, ROWS)
+    before = programs()
+    for n in range(3):
+        jit(lambda x, n=n: x * n)(x)
+    assert programs() == before

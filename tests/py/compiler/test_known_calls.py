@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import FrameType
 from typing import Any
 
@@ -185,6 +186,22 @@ def test_arrays_and_numbers_of_all_kinds_alternate() -> None:
                 for made, wanted in zip(run(x, k), expected, strict=True):
                     assert (made.dtype, made.shape) == (wanted.dtype, wanted.shape)
                     np.testing.assert_array_equal(np.asarray(made.to_jax()), np.asarray(wanted))
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2"])
+@pytest.mark.parametrize("mesh_is_set", [False, True])
+def test_elements_of_less_than_a_byte_lie_where_the_program_takes_them(
+    dtype: str, mesh_is_set: bool
+) -> None:
+    x = VALUES.astype(np.int8) % 2
+    small = jnp.asarray(x, dtype)
+    mesh = jax_mesh(MESH)
+    for spec in (P("x"), P("x", None), P(None, "y"), P()):
+        sharding = NamedSharding(mesh, spec)
+        step = jit(lambda a: a.astype(jnp.int32).sum(0), in_layouts=sharding, returns="jax")
+        with jax.set_mesh(mesh) if mesh_is_set else nullcontext():
+            for given in (jax.device_put(small, sharding), small, copy_to_mesh(small, COLUMNS)):
+                np.testing.assert_array_equal(step(given), x.sum(0))
 
 
 def on_host(value: Any) -> Any:

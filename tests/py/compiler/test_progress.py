@@ -57,6 +57,7 @@ def test_a_terminal_gets_one_line_that_goes_away(
         terminal.wait(3)
     text = terminal.getvalue()
     assert "compiling [x] for tpu:v5e:2x4" in text
+    assert text.isascii()
     assert text.rstrip().endswith(("\x1b[K", "\x1b[2K", "\x1b[?25h"))  # the line is erased
 
 

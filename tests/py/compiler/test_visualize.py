@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import xml.etree.ElementTree as ElementTree
 from types import SimpleNamespace
@@ -38,6 +39,17 @@ def test_an_array_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
         "│  2:4│  4  │  5   │   6   │   7   │",
         "└─────┴─────┴──────┴───────┴───────┘",
     ]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_unicode(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", out)
+    dtensor.visualize(Layout(["x", "y"], MESH))
+    out.seek(0)
+    text = out.read()
+    assert text.isascii()
+    assert "v dimension 0 over x (2)\n> dimension 1 over y (4)\n" in text
 
 
 def test_a_terminal_gets_colors_one_for_each_shard(

@@ -266,6 +266,20 @@ def test_keys_are_saved_and_restored(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data(restored["k"]), data(KEYS))
 
 
+def test_a_layout_alone_restores_keys_and_other_generators_are_refused(tmp_path: Path) -> None:
+    folder, rbg = tmp_path / "c", jax.random.key(1, impl="rbg")
+    saved: dict[str, Any] = {"k": copy_to_mesh(KEYS, layout("y")), "rbg": rbg}
+    dtensor.name_based_save(MESH, folder, saved)
+    wanted = {"k": layout("x"), "rbg": Layout([], MESH)}
+    for name, found in dtensor.name_based_restore(MESH, folder, wanted).items():
+        assert (found.dtype, found.layout) == (saved[name].dtype, wanted[name])
+        np.testing.assert_array_equal(data(found), data(saved[name]))
+    assert "uint32, threefry2x32 keys" in str(dtensor.list_checkpoint(folder))
+    other = jax.random.key(1, impl="unsafe_rbg")
+    with pytest.raises(dtensor.CheckpointError, match="keys of rbg, but those of unsafe_rbg are"):
+        dtensor.name_based_restore(MESH, folder, {"rbg": other})
+
+
 def test_explanations_speak_of_keys() -> None:
     compiled = jit(jax.vmap(jax.random.normal), in_layouts=layout("y")).lower(KEYS).compile()
     assert compiled.explain("args[0]").startswith('argument args[0]: key<fry> 8, [{"y"}]')

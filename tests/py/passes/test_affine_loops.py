@@ -168,6 +168,21 @@ def test_factors_whose_product_is_not_finite_are_multiplied_one_by_one() -> None
     assert totals_alone(compiled)
 
 
+def test_a_body_stands_twice() -> None:
+    """For what trips do to a carry, and for what they write; if need be that runs again."""
+
+    def step(h: Any, b: Any) -> Any:
+        h = jnp.sin(b) * h + b
+        return h, h
+
+    def program(b: Any) -> Any:
+        return lax.scan(step, b[0], b)[1]
+
+    assert totals_alone(run(program, LINE, [ROWS], factors(64), error=1e-5))
+    jitted = dtensor.jit(program, mesh=LINE, in_layouts=(Layout(ROWS, LINE),))
+    assert jitted.lower(factors(64)).as_text().count("stablehlo.sine") == 2
+
+
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float64, jnp.complex64])
 def test_elements_of_any_inexact_type(dtype: Any) -> None:
     with jax.enable_x64(dtype == jnp.float64):

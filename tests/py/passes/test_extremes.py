@@ -50,6 +50,13 @@ def test_the_first_of_the_largest_and_smallest(mesh: Mesh, axes: Any, kind: Any)
         assert sent(compiled) <= 2 * 2 * 9 * (4 + 4)
 
 
+@pytest.mark.parametrize("axes", ["x", ("x", "y")])
+def test_where_places_are_split_each_device_gets_its_own_alone(axes: Any) -> None:
+    x = np.random.default_rng(0).integers(0, 40, (8, 96)).astype(np.float32)
+    compiled = run(lambda a: jnp.argmax(a, 1), GRID, [[UNSHARDED, axes]], x, out=["x"])
+    assert kinds(compiled) == {"all_reduce", "reduce_scatter"}  # of values, and of places
+
+
 def largest(a: Any) -> Any:
     """The value too, as the body gives it."""
 

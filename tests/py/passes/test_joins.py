@@ -200,3 +200,10 @@ def test_rounds_bring_each_element_to_its_place_and_are_as_long_as_the_busiest_s
         sizes = tuple([shards * numbers.randint(1, 9) for _ in range(numbers.randint(2, 5))])
         assert _joined(sizes, shards) == list(range(sum(sizes)))
         assert elements_sent(rounds_of_join(sizes, shards))[0] == _least(sizes, shards)
+
+
+def test_what_is_wanted_split_and_whole_is_not_cut_out_of_what_was_gathered() -> None:
+    x = np.random.default_rng(0).integers(0, 40, (8, 12)).astype(np.float32)
+    compiled = run(lambda a: (a.sum(1), jnp.sort(a.sum(1))[3]), GRID, [["y", "x"]], x)
+    assert kinds(compiled) == {"all_reduce", "all_gather"}
+    assert "partition-id" not in compiled.as_text()  # no device takes its own part of anything

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dtensor
 from dtensor.dialect.context import make_context, parse_module
-from dtensor.passes.cuts.digits import Digits
+from dtensor.passes.cuts.digits import PositionDigits
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.numbers import known_integers
 
@@ -398,7 +398,7 @@ def test_positions_of_digits_are_found_and_others_are_not(data: st.DataObject) -
     cube = np.arange(count).reshape(sizes)
     cube = cube[tuple(slice(None, None, -1 if turn else 1) for turn in turned)]
     positions = start + cube.transpose(order).reshape(-1)
-    found = Digits.of(positions)
+    found = PositionDigits.of(positions)
     assert found is not None
     assert found.shape == positions.shape
     assert found.start == start
@@ -407,4 +407,4 @@ def test_positions_of_digits_are_found_and_others_are_not(data: st.DataObject) -
     one, other = data.draw(st.permutations(range(count)))[:2]
     wrong = positions.copy()
     wrong[one] = wrong[other]  # one is there twice, and one is missing
-    assert Digits.of(wrong) is None
+    assert PositionDigits.of(wrong) is None

@@ -27,9 +27,9 @@ from dtensor.passes.propagation.places import (
     split_place,
 )
 from dtensor.passes.propagation.planned import read_planned
-from dtensor.passes.propagation.reach import Reach
+from dtensor.passes.propagation.reach import AxisReach
 from dtensor.passes.propagation.sweep import sweep
-from dtensor.passes.propagation.task import Pins, Task, atoms_of, read_pins
+from dtensor.passes.propagation.task import Pins, Task, planned_sub_axes, read_pins
 from tests.py.dialect.strategies import layouts
 from tests.py.fresh import under_hash_seeds
 from tests.py.passes.run_passes import MESH, after, counted_loop, function, graph_of, parsed
@@ -89,11 +89,11 @@ CONFLICT = function(
 
 @given(layouts())
 def test_a_layout_is_its_places(layout: Layout) -> None:
-    atoms = atoms_of(Pins({0: layout}), layout.mesh, {})
-    places = tuple(place_of(layout, atom) for atom in atoms)
-    again = LayoutTable(atoms, layout.mesh).layout(layout.rank, places)
+    sub_axes = planned_sub_axes(Pins({0: layout}), layout.mesh, {})
+    places = tuple(place_of(layout, sub_axis) for sub_axis in sub_axes)
+    again = LayoutTable(sub_axes, layout.mesh).layout(layout.rank, places)
     assert again.dims == layout.closed().dims
-    assert tuple(place_of(again, atom) for atom in atoms) == places
+    assert tuple(place_of(again, sub_axis) for sub_axis in sub_axes) == places
 
 
 def test_places_by_hand() -> None:
@@ -110,7 +110,7 @@ def test_places_by_hand() -> None:
 def test_axes_are_cut_where_layouts_name_parts() -> None:
     mesh = Mesh([("x", 8), ("y", 4)])
     pins = Pins({0: Layout.parse('#dtensor.layout<@mesh, [{"x":(2)2}]>', mesh)})
-    assert atoms_of(pins, mesh, {}) == [
+    assert planned_sub_axes(pins, mesh, {}) == [
         AxisRef("x", 1, 2),
         AxisRef("x", 2, 2),
         AxisRef("x", 4, 2),
@@ -209,7 +209,7 @@ def test_a_carried_value_has_one_place_everywhere() -> None:
 # What is given spreads.
 
 
-def reach_in(graph: Graph, meshes: dict[str, Mesh], axis: str) -> Reach:
+def reach_in(graph: Graph, meshes: dict[str, Mesh], axis: str) -> AxisReach:
     mesh = meshes["mesh"]
     task = Task.of(graph, read_pins(graph, meshes), mesh, CostModel(), 1e5)
     return reach_of(task, mesh.axis(axis), Decided.nothing(graph))

@@ -48,7 +48,10 @@ def test_there_and_back(before: Layout, after: Layout) -> None:
     assert relayout(x, after).layout == after
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.bool_, jnp.bfloat16, np.complex64, np.uint32])
+@pytest.mark.parametrize(
+    "dtype",
+    [np.int8, np.bool_, jnp.bfloat16, np.complex64, np.uint32, jnp.int2, jnp.uint2, jnp.int4],
+)
 def test_element_types(dtype: Any) -> None:
     values = (X * 3).astype(dtype)
     x = copy_to_mesh(values, ROWS)
@@ -218,3 +221,11 @@ def test_automatic_layouts_beside_an_uneven_one() -> None:
 
     found = jit(total, in_layouts=(ROWS, AUTO))(X / 9, X[:5] / 9)
     np.testing.assert_allclose(found.numpy(), total(X / 9, X[:5] / 9), rtol=1e-5)
+
+
+def test_a_deleted_array_is_refused_also_by_what_was_compiled_for_another() -> None:
+    same(copy_to_mesh(X, ROWS), X)
+    gone = copy_to_mesh(X, ROWS)
+    jit(lambda x: x + 1, donate_argnums=0)(gone)
+    with pytest.raises(RuntimeError, match="argument x is deleted: its buffers were donated"):
+        gone.to_jax()

@@ -12,7 +12,7 @@ import pytest
 
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.ops.transform_rows import Kind, Rows, Steps, best_steps, factors
+from dtensor.passes.ops.transform_rows import FourSteps, Kind, RowsOfShards, best_steps, factors
 from tests.py.uneven.on_meshes import FIVE, GRID, LINE, SIX, check, gathered, sent
 
 MESHES: list[tuple[Mesh, Any]] = [
@@ -166,7 +166,7 @@ def test_a_prime_length_is_put_together() -> None:
 @pytest.mark.parametrize(("shard", "shards"), [(10, 4), (7, 6), (12, 3)])
 def test_every_number_of_a_row_comes_from_its_shard(width: int, shard: int, shards: int) -> None:
     """What shards have, in rows, put together by `sources`, and cut up again by `wanted`."""
-    rows = Rows(width, shard, shards)
+    rows = RowsOfShards(width, shard, shards)
     count, whole = shards * shard // width, np.arange(shards * shard)
     joined = np.zeros((shards * rows.count + 1) * width, dtype=int)
     for k in range(shards):
@@ -187,5 +187,5 @@ def test_every_number_of_a_row_comes_from_its_shard(width: int, shard: int, shar
 
 def test_rows_of_which_shards_hold_whole_ones_send_nothing_twice() -> None:
     steps = best_steps(Kind.FFT, 4096, 8, 512, 512)
-    assert steps == Steps(Kind.FFT, 8, 512, 8, 512, 512)
+    assert steps == FourSteps(Kind.FFT, 8, 512, 8, 512, 512)
     assert steps.elements == (512, 512, 512)

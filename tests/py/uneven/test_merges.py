@@ -112,3 +112,17 @@ def test_positions_along_merged_dimensions_are_rounded_once() -> None:
         return (flat * jnp.arange(flat.size, dtype=flat.dtype)).reshape(x.shape)
 
     check(weighted, x, in_layouts=(Layout([UNSHARDED, "y"], GRID),))
+
+
+def test_other_dimensions_are_parted_where_rows_stay_merged() -> None:
+    """As heads are, of tokens in one dimension."""
+    x = RANDOM.normal(size=(ROWS, COLUMNS, 6)).astype(np.float32)
+
+    def heads(x: Any) -> Any:
+        apart = jnp.tanh(x.reshape(-1, 6)).reshape(-1, 2, 3)
+        return jax.nn.softmax(apart).sum(1).reshape(ROWS, COLUMNS, 3)
+
+    layout = Layout(["x", "y", UNSHARDED], GRID)
+    compiled = check(heads, x, in_layouts=(layout,), error=1e-4, absolute=1e-4)
+    assert not gathered(compiled)
+    assert not cuts(compiled)

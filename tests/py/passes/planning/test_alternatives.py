@@ -9,14 +9,14 @@ import pytest
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.planning import plan as planning
 from dtensor.passes.planning.alternatives import Alternative, alternatives
-from dtensor.passes.planning.problem import Problem, Value
+from dtensor.passes.planning.problem import Problem, ValueClass
 from tests.py.passes.planning.small_graphs import small_program
 from tests.py.passes.run_passes import after
 
 PROGRAMS = 40
 
 
-def changed_nodes(problem: Problem, value: Value) -> set[int] | None:
+def changed_nodes(problem: Problem, value: ValueClass) -> set[int] | None:
     """The producer, and the one user that has a value moved; None if several have."""
     given = problem.now[value.producer].outs[value.slot]
     movers = {n for n, k in value.uses if problem.now[n].ins[k] != given}

@@ -10,7 +10,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.planning.all_places import all_places
 from dtensor.passes.planning.prices import Prices, _by_rounds, _by_scipy
-from dtensor.passes.planning.steps import Steps, Ways
+from dtensor.passes.planning.steps import SpecSteps, Ways
 from dtensor.passes.propagation.places import WHOLE, split_place
 from dtensor.passes.relayout.search import plan, steps_seconds
 from dtensor.passes.sharding.specs import Specs
@@ -97,14 +97,14 @@ def test_steps_that_grow_are_those_made_at_once(ends: tuple[int, ...]) -> None:
     kinds = 1 << REDUCTIONS.index("sum")
     every = list(all_places((16, 8), specs.sizes, (), kinds))[: ends[-1]]
     grown, whole = specs.rank(2), others.rank(2)
-    steps = Steps(grown, specs.sizes, COST, names)
+    steps = SpecSteps(grown, specs.sizes, COST, names)
     for end in ends:
         for places in every[:end]:
             grown.of(places)
         steps.take_in()
     for places in every:
         whole.of(places)
-    made = Steps(whole, specs.sizes, COST, names)
+    made = SpecSteps(whole, specs.sizes, COST, names)
     assert grown.places == whole.places
     for one, other in ((steps.on, made.on), (steps.last, made.last)):
         np.testing.assert_array_equal(one.first, other.first)

@@ -10,12 +10,12 @@ import pytest
 
 from dtensor.dialect.layout import UNSHARDED
 from dtensor.passes.ops.rounds import elements_sent
-from dtensor.passes.relayout.matchings import Digits, matching
+from dtensor.passes.relayout.matchings import MixedRadix, matching
 from dtensor.runtime.client import create_mesh
 from tests.py.passes.on_mesh import run, sent
 
 
-def shards(digits: Digits, pieces: int) -> list[list[int]]:
+def shards(digits: MixedRadix, pieces: int) -> list[list[int]]:
     """The pieces of each device, in order."""
     devices = int(np.prod([size for _, size in digits]))
     found: list[list[int]] = [[] for _ in range(devices)]
@@ -38,7 +38,7 @@ def shards(digits: Digits, pieces: int) -> list[list[int]]:
         (((7, 7),), ((1, 7),), 49),
     ],
 )
-def test_pieces_arrive(before: Digits, after: Digits, pieces: int) -> None:
+def test_pieces_arrive(before: MixedRadix, after: MixedRadix, pieces: int) -> None:
     rounds = matching(before, after, pieces)
     have, want = shards(before, pieces), shards(after, pieces)
     got = [list(pieces) for pieces in have]

@@ -9,7 +9,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel, Link
 from dtensor.passes.relayout.search import plan, steps_seconds
-from dtensor.passes.relayout.steps import Step, wire_bytes
+from dtensor.passes.relayout.steps import RelayoutStep, wire_bytes
 from tests.py.passes.relayout.test_plan_runs import layouts
 
 MESH = Mesh([("x", 2), ("y", 4)])
@@ -22,7 +22,7 @@ def parse(text: str, mesh: Mesh = MESH) -> Layout:
     return Layout.parse(f"#dtensor.layout<@mesh, {text}>", mesh)
 
 
-def kinds(steps: tuple[Step, ...]) -> list[str]:
+def kinds(steps: tuple[RelayoutStep, ...]) -> list[str]:
     return [step.kind for step in steps]
 
 

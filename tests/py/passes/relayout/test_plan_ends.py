@@ -20,17 +20,17 @@ SHAPE = (96, 144)
 def random_layout(chooser: random.Random) -> Layout | None:
     dims: list[list[AxisRef | int]] = [[], []]
     partial = []
-    for atom in chooser.sample(ATOMS, len(ATOMS)):
+    for sub_axis in chooser.sample(ATOMS, len(ATOMS)):
         where = chooser.random()
         if where < 0.25:
             continue
         if where < 0.4:
-            partial.append((atom, chooser.choice(["sum", "max"])))
+            partial.append((sub_axis, chooser.choice(["sum", "max"])))
             continue
         dim = dims[chooser.randrange(2)]
         if chooser.random() < 0.2:
             dim.append(chooser.choice([2, 3]))
-        dim.append(atom)
+        dim.append(sub_axis)
     try:
         layout = Layout([tuple(dim) if dim else None for dim in dims], MESH, partial)
         layout.verify(SHAPE)

@@ -252,8 +252,8 @@ def test_the_plain_route_that_a_search_too_long_falls_back_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(search, "MAX_LAYOUTS", 0)
-    search.forget_plans()
+    search._plan.cache_clear()
     try:
         run(pairs("sum", 24, 9), np.float32, "sum")
     finally:
-        search.forget_plans()
+        search._plan.cache_clear()

@@ -45,24 +45,24 @@ ALWAYS = CostModel(Link(0.0, 1e11))  # many small messages cost no more than a l
 def random_layout(rng: random.Random, mesh: Mesh, shape: Sequence[int]) -> Layout:
     """Parts of axes in any order, in one dimension or several, in blocks, partial or not there."""
     while True:
-        atoms = []
+        sub_axes = []
         for name, size in mesh.axes:
             pre = 1
             for part in rng.choice(PARTS.get(size, [(size,)])):
-                atoms.append(AxisRef(name, pre, part))
+                sub_axes.append(AxisRef(name, pre, part))
                 pre *= part
-        rng.shuffle(atoms)
+        rng.shuffle(sub_axes)
         absent, partial = rng.choice([0, 0.1, 0.4]), rng.choice([0, 0, 0.3])
         words: list[list[AxisRef | int]] = [[] for _ in shape]
         parts = []
         dims = words if rng.random() < 0.6 else [rng.choice(words)]
-        for atom in atoms:
+        for sub_axis in sub_axes:
             where = rng.random()
             if where < partial:
-                parts.append((atom, "sum"))
+                parts.append((sub_axis, "sum"))
             elif where > absent + partial:
                 word = rng.choice(dims)
-                word += [rng.choice([2, 2, 3, 4]), atom] if rng.random() < 0.4 else [atom]
+                word += [rng.choice([2, 2, 3, 4]), sub_axis] if rng.random() < 0.4 else [sub_axis]
         try:
             layout = Layout([tuple(word) or None for word in words], mesh, parts)
             layout.verify(shape)

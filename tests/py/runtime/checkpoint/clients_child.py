@@ -77,7 +77,9 @@ assert bytes_read() - before < 0.6 * big.nbytes, (bytes_read() - before, big.nby
 # An error on one client is an error on both.
 name = "both" if client == 0 else "other"
 both = error(lambda: name_based_save(mesh, folder / "d", {name: arrays["both"]}))
-assert "clients save different arrays: client 1 has other [8, 12] float32" in both, both
+assert "clients save different things: client 1 has other [8, 12] float32" in both, both
+apart = error(lambda: name_based_save(mesh, folder / f"of-{client}", {"a": arrays["both"]}))
+assert f"client 1 has the path {folder}/of-1 where client 0 has the path" in apart, apart
 lacks = error(lambda: name_based_restore(mesh, folder / "c", {"wholly": targets["whole"]}))
 assert "has no array 'wholly'; did you mean 'whole'?" in lacks, lacks
 wrong = folder / ("c" if client == 0 else "none")

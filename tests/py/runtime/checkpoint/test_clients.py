@@ -31,7 +31,7 @@ def test_two_clients_save_and_restore_together(tmp_path: Path) -> None:
 
 def test_lists_that_differ_name_the_client_and_the_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     for other, match in [
-        (["a f32", "c f32"], "save different arrays: client 1 has c f32 where client 0 has b f32"),
+        (["a f32", "c f32"], "save different things: client 1 has c f32 where client 0 has b f32"),
         (["a f32"], "client 1 has nothing more where client 0 has b f32; call it with the same"),
         (["b f32", "a f32"], "client 1 has b f32 where client 0 has a f32; call it"),
     ]:

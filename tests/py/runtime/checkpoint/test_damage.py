@@ -15,12 +15,6 @@ from dtensor.dialect.layout import Layout
 from dtensor.runtime.checkpoint.named import name_based_restore, name_based_save
 from tests.py.runtime.checkpoint.arrays import mesh_2x4, mesh_8, put, ramp, whole
 
-# What orbax begins and cannot end, Python finds when it clears up.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
 LARGE = ramp(2048, 2048)  # 2 MiB a shard: more than the files whose bytes are compared
 SMALL = ramp(24, dtype=np.int32)
 
@@ -28,7 +22,7 @@ SMALL = ramp(24, dtype=np.int32)
 @pytest.fixture(autouse=True)
 def clear_up() -> Iterator[None]:
     yield
-    gc.collect()
+    gc.collect()  # what orbax began and did not end would be an error here
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.checkpoint import backend, files
 from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint
 from dtensor.runtime.checkpoint.named import list_checkpoint, name_based_restore, name_based_save
-from dtensor.runtime.checkpoint.series import latest_checkpoint
+from dtensor.runtime.checkpoint.series import latest_checkpoint, replaced
 from dtensor.runtime.variables.variable import DVariable
 from tests.py.runtime.checkpoint.arrays import mesh_8, put, ramp, whole
 
@@ -231,6 +231,14 @@ def test_saves_of_several_threads_to_one_path_leave_a_whole_one(tmp_path: Path) 
     assert len(os.listdir(path)) == 1
 
 
+@pytest.mark.parametrize("kind", [FileNotFoundError, ValueError])
+def test_one_that_another_save_removed_is_an_error_that_orbax_expects(
+    kind: type[Exception], tmp_path: Path
+) -> None:
+    with pytest.raises(kind, match=r"c/3 is not there"):
+        replaced(tmp_path / "c").find_step(tmp_path, 3)
+
+
 def test_a_checkpoint_whose_removal_was_interrupted_is_not_in_the_way(tmp_path: Path) -> None:
     save(tmp_path / "c", 1)
     shutil.rmtree(tmp_path / "c" / "1" / "dtensor")
@@ -268,3 +276,12 @@ def test_a_path_that_no_file_can_have_is_an_error(tmp_path: Path, name: str) -> 
     for use in (save, lambda path, _: list_checkpoint(path)):
         with pytest.raises(CheckpointError, match=r"could not be written|there is no checkpoint"):
             use(tmp_path / name, 1)
+
+
+def test_another_release_of_orbax_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend.orbax()
+    inside = "orbax.checkpoint._src.serialization.tensorstore_utils"
+    monkeypatch.delattr(f"{inside}._build_zarr3_metadata")
+    again: Any = backend._add_checksums
+    with pytest.raises(CheckpointError, match=r"another release of .* than 0\.12\..*>=0\.12\.5"):
+        again.__wrapped__()

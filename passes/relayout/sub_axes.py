@@ -1,6 +1,6 @@
-"""Atoms: the pieces of mesh axes that both layouts of a relayout keep in one part.
+"""Sub-axes: the pieces of mesh axes that both layouts of a relayout keep in one part.
 
-Where an atom stands is a place, as in `propagation.places`. The digits of
+Where a sub-axis stands is a place, as in `propagation.places`. The digits of
 a dimension of N elements stand at positions: a digit of n values with M combinations of more
 major digits stands at (M, n), and element i has there the value (i // (N / (M n))) % n. Two digits
 can stand in one dimension if one ends, at M n, where or before the other starts: M n divides M'.
@@ -69,7 +69,7 @@ def _add_cut(cuts: set[int], cut: int) -> bool:
 
 
 def split_axis(axis: AxisRef, cuts: set[int]) -> list[AxisRef]:
-    """The atoms of an axis, major first."""
+    """The sub-axes of an axis, major first."""
     inner = sorted(c for c in cuts if axis.pre < c < axis.pre * axis.size)
     if not inner:
         return [axis]
@@ -77,10 +77,10 @@ def split_axis(axis: AxisRef, cuts: set[int]) -> list[AxisRef]:
     return [AxisRef(axis.name, a, b // a) for a, b in pairwise(edges)]
 
 
-def atoms_of(before: Layout, after: Layout, cuts: dict[str, set[int]]) -> list[AxisRef]:
-    """The atoms of all axes that a layout names: those that split a dimension come first."""
+def named_sub_axes(before: Layout, after: Layout, cuts: dict[str, set[int]]) -> list[AxisRef]:
+    """The sub-axes of all axes that a layout names: those that split a dimension come first."""
     axes = (*before.axes, *after.axes, *before.partial_axes, *after.partial_axes)
-    found = [atom for axis in axes for atom in split_axis(axis, cuts[axis.name])]
+    found = [sub_axis for axis in axes for sub_axis in split_axis(axis, cuts[axis.name])]
     return list(dict.fromkeys(found))
 
 

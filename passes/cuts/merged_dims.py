@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 Group: TypeAlias = tuple[int, ...]  # the sizes that a dimension was merged from
-Groups: TypeAlias = tuple[Group, ...]  # by dimension
+MergedDims: TypeAlias = tuple[Group, ...]  # by dimension
 
 
-def merged_from(before: Sequence[int], after: Sequence[int]) -> Groups | None:
+def merged_from(before: Sequence[int], after: Sequence[int]) -> MergedDims | None:
     """Which dimensions each one was merged from; None if others than whole ones were."""
     groups: list[Group] = []
     k = 0
@@ -27,7 +27,7 @@ def merged_from(before: Sequence[int], after: Sequence[int]) -> Groups | None:
     return None
 
 
-def with_units(groups: Groups, after: Sequence[int]) -> Groups | None:
+def with_units(groups: MergedDims, after: Sequence[int]) -> MergedDims | None:
     """What is merged still, where a reshape only adds or drops dimensions of one element."""
     left = [group for group in groups if math.prod(group) != 1]
     if [math.prod(group) for group in left] != [size for size in after if size != 1]:
@@ -36,7 +36,7 @@ def with_units(groups: Groups, after: Sequence[int]) -> Groups | None:
     return tuple([(1,) if size == 1 else next(rest) for size in after])
 
 
-def parted_as(groups: Groups, after: Sequence[int]) -> Groups | None:
+def parted_as(groups: MergedDims, after: Sequence[int]) -> MergedDims | None:
     """What is merged still, where a reshape parts others; None if it does anything else."""
     parted: list[Group] = []
     for group in groups:

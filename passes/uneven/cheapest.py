@@ -1,0 +1,85 @@
+"""Which of the lengths that dimensions can become makes the cheapest plan.
+
+A batch of 13 that a layout splits over 2 of 8 devices becomes 14 elements long, which the others do
+not divide; of 16 they could have two each. Whether they would, and what that saves, a plan tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import PassState
+from dtensor.passes.cost.units import seconds_text
+from dtensor.passes.functions import main_function
+from dtensor.passes.graph import read_graph
+from dtensor.passes.ledger import Ledger
+from dtensor.passes.propagation.propagate import Ahead, PropagatePass
+from dtensor.passes.propagation.task import read_pins
+from dtensor.passes.uneven.components import SHORTEST, Lengths, lengths_of
+from dtensor.passes.uneven.rewrite import Rewriter
+
+_ENOUGH = 0.97  # of what a plan takes: what saves less is not worth more elements
+_MOST = 3  # classes that are tried one by one
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A plan of a copy of the program.
+
+    Attributes:
+        parts: the classes that were made longer than they need be, as `lengths_of` takes them.
+        seconds: what the plan takes.
+        ahead: the plan.
+    """
+
+    parts: Mapping[float, int]
+    seconds: float
+    ahead: Ahead | None
+
+
+def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) -> Trial:
+    """Plan with the least lengths, with all that may be longer so, and if need be with each alone.
+
+    Args:
+        module: the program, which stays as it is.
+        state: what is known of it.
+        least: the least lengths.
+        poison: as the pass has it.
+    """
+    longer = least.divisible
+    alone = [{place: parts} for place, parts in longer.items()]
+    first = best = _trial(module, state, SHORTEST, poison)
+    for parts in (longer, *(alone if 1 < len(alone) <= _MOST else ())):
+        found = _trial(module, state, parts, poison)
+        if found.seconds < _ENOUGH * best.seconds:
+            best = found
+            if parts is longer:
+                break
+    if best is not first:
+        state.ledger.add(
+            "length",
+            "dimensions are padded to more than their layouts ask for, so that more devices divide "
+            f"them: {seconds_text(best.seconds)} planned and not {seconds_text(first.seconds)}",
+            seconds=best.seconds,
+        )
+    return best
+
+
+def _trial(module: ir.Module, state: PassState, parts: Mapping[float, int], poison: bool) -> Trial:
+    copy = ir.Module.create(module.operation.location)
+    for op in module.body.operations:
+        op.operation.clone(ip=ir.InsertionPoint(copy.body))
+    apart = replace(state, ledger=Ledger(), plan_checker=None)
+    apart.forget_ir()
+    function = main_function(copy)
+    graph = read_graph(function)
+    pins = read_pins(graph, state.meshes)
+    lengths = lengths_of(graph, pins, parts)
+    assert lengths is not None, "what a layout does not divide stays as it is"
+    Rewriter(function, graph, pins, lengths, apart.ledger, poison).run()
+    apart.forget_ir()
+    PropagatePass().run(copy, apart)
+    seconds = sum([record.seconds for record in apart.ledger.of_kind("plan")])
+    return Trial(parts, seconds, apart.ahead)
