@@ -97,7 +97,9 @@ def _loop(count: int) -> Callable[[Any], Any]:
 
 EXTRA: dict[str, Callable[..., Any]] = {
     "a batch gathered": _before(lambda x: relayout(x, WHOLE) * 2),
-    "a batch moved to columns": _before(lambda x: relayout(x, _layout(None, "data")) * 2),
+    "a batch moved to columns": _before(
+        lambda x: relayout(relayout(x, _layout(None, "data")) * 2, _layout(None, "data"))
+    ),
     "a batch over both axes, and back": _before(
         lambda x: relayout(relayout(x, _layout("data", "model")) * 2, _layout("data", None))
     ),
