@@ -77,9 +77,10 @@ def test_modules_have_a_docstring() -> None:
     assert not without, "these need a first line that says what they are for"
 
 
-@pytest.mark.parametrize(
-    "package", ["", "cuts", "forms", "ops", "propagation", "relayout"], ids=lambda p: p or "passes"
-)
+MAPPED = ("", "cuts", "forms", "ops", "planning", "propagation", "relayout", "uneven")
+
+
+@pytest.mark.parametrize("package", MAPPED, ids=lambda p: p or "passes")
 def test_packages_of_many_files_say_what_is_where(package: str) -> None:
     folder = ROOT / "passes" / package
     said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
