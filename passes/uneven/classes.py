@@ -42,7 +42,7 @@ class LengthClass:
         asked: the layouts given that split one of them.
         wished: those of dimensions that are better divided too, for operations tie them to others.
         parts: into how many equal parts they should divide besides, if they get not twice as long.
-        place: the first of the dimensions that a layout given splits.
+        place: the first of the dimensions that a layout given splits, or a neighbour's shards do.
     """
 
     lengths: dict[Length, None] = field(default_factory=dict)
@@ -87,6 +87,7 @@ class Classes:
         self, graph: Graph, pins: Pins, places: DimClasses, parts: Mapping[float, int]
     ) -> None:
         self._places = places
+        self._parts = parts
         self._classes: dict[int, LengthClass] = {}
         for number in range(len(places.sizes)):
             root, scale = places.find(number)
@@ -186,6 +187,8 @@ class Classes:
             if not other.asked and self._places.sizes[number] >= words[0].split:
                 own = self._places.find(number)[1]
                 other.asked[Asked(own, words[0], None, scale)] = None
+                other.place = min(other.place, number)
+                other.parts = max(other.parts, self._parts.get(other.place, 1))
                 is_asked = True
         return is_asked
 

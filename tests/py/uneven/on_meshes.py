@@ -6,6 +6,7 @@ The padding holds NaN wherever a value of floats is longer than it is: none may 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -58,6 +59,7 @@ def check(
     absolute: float = 0.0,
     in_layouts: Any = None,
     out_layouts: Any = None,
+    effort: str = "normal",
 ) -> Compiled:
     """Compile and run; the results must be those of one device.
 
@@ -69,11 +71,13 @@ def check(
         absolute: the largest absolute error beyond that.
         in_layouts: as `dtensor.jit` has them; None is replicated.
         out_layouts: likewise; None leaves them open.
+        effort: how long a plan is looked for.
     """
+    options = replace(POISONED, effort=effort)
     if in_layouts is None:
         in_layouts = tuple([Layout.replicated(mesh, np.ndim(value)) for value in values])
     compiled = (
-        jit(function, mesh=mesh, in_layouts=in_layouts, out_layouts=out_layouts, options=POISONED)
+        jit(function, mesh=mesh, in_layouts=in_layouts, out_layouts=out_layouts, options=options)
         .lower(*values)
         .compile()
     )
