@@ -25,6 +25,9 @@ class PadUnevenPass(Pass):
     padded themselves. What slices and windows leave of a split dimension, and what pads,
     joins and windows add little to, is padded too, where it is not divided, so that it stays where
     it is.
+
+    Dimensions become longer than their layouts ask for, up to twice, so that more devices divide
+    them, where a plan then takes less: the program is planned both ways, but for the effort `fast`.
     """
 
     name: ClassVar[str] = "dtensor-pad-uneven"
