@@ -4,8 +4,9 @@
 2. Bucket elimination (Dechter 1999): a variable whose tables join into a small one is minimised
    away, and remembered with what says what it would choose. First those between two others at most.
 3. Messages (`messages`) over what is left give a lower bound of the cost, and cheap plans on the
-   way. States that cannot be part of a better plan go; where a bucket is still too large, the less
-   promising half of a variable's states goes too, and the result need not be the optimum.
+   way. States that cannot be part of a better plan go. Where a gap is left, all but the most
+   promising states go, and where a bucket is still too large, the less promising half of a
+   variable's states: the result need not be the optimum then.
 """
 
 from __future__ import annotations
@@ -30,9 +31,8 @@ _BETWEEN = 5  # times as many entries may be visited to eliminate what stands be
 _TINY = 1e-8  # microseconds
 _STAY = 1e-7  # microseconds by which the present plan is preferred among equals
 _GAP = 5e-4  # of the cost; messages stop when the bound is as near as that
-_NEAR = 0.2  # of the cost; when it is as near as that after the first rounds, more follow
-_LITTLE = 1_000_000  # entries of all tables; or where these are so few
-_SHARE = 0.0015  # of the bound; states that score less are tried by themselves
+_LITTLE = 300_000  # entries of all tables; where there are more and a gap is left,
+_SHARE = 0.0015  # of the bound is what the states score that are kept, or less
 
 
 @dataclass
@@ -140,21 +140,29 @@ class Elimination:
         return Messages({x: self.unary[x] for x in self.left}, self.tables, upper - self.done)
 
     def _messages_of_rest(self) -> float:
-        """A lower bound of the cost; states that are above the cheapest plan met go."""
-        now = self._of_start()
-        messages = self.messages(now + self.done + _TINY)
+        """A lower bound of the cost; states that are above the cheapest plan met go.
+
+        Where a gap is left and the tables are not small, so do those that score much.
+        """
+        messages = self.messages(self._of_start() + self.done + _TINY)
         messages.run(self.effort.passes, _GAP, looks=True)
-        is_little = sum([table.size for table in self.tables.values()]) <= _LITTLE
-        if messages.gap > _GAP and self.effort.more and (is_little or messages.gap <= _NEAR):
+        bound = messages.bound + self.done
+        self._begin_at(messages)
+        if messages.gap > _GAP and self.effort.more:
+            if sum([table.size for table in self.tables.values()]) > _LITTLE:
+                at = {x: int(np.searchsorted(self.alive[x], self.start[x])) for x in self.left}
+                self.narrowed |= messages.narrow(_SHARE, at)
             messages.run(self.effort.more, _GAP, looks=True)
-        if messages.gap > _GAP:
-            messages.dive(_SHARE)
-        messages.upper = min(now, messages.least) + _TINY
-        if messages.least < now:
+            self._begin_at(messages)
+        messages.upper = min(messages.upper, self._of_start() + _TINY)
+        self.restrict(messages)
+        return bound
+
+    def _begin_at(self, messages: Messages) -> None:
+        """Let the present plan be the cheapest that messages met, if that is cheaper."""
+        if messages.least < self._of_start():
             for x, state in messages.states.items():
                 self.start[x] = int(self.alive[x][state])
-        self.restrict(messages)
-        return messages.bound + self.done
 
     def restrict(self, messages: Messages) -> bool:
         """Drop the states that cost more than the messages' upper bound; keep what they score.

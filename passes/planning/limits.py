@@ -14,14 +14,14 @@ class Effort:
     Attributes:
         table: entries of the table that eliminating a variable may visit.
         passes: rounds of messages, there and back.
-        more: further rounds where the bound has come near the cheapest plan met.
+        more: further rounds among the few promising states, where a gap is left.
         windows: how many parts of the variables are solved anew where states were dropped.
         window: variables of each.
         rounds: how often all variables are solved anew among a few states around the plan.
     """
 
     table: int = 60_000
-    passes: int = 20
+    passes: int = 24
     more: int = 20
     windows: int = 10
     window: int = 40
@@ -33,7 +33,7 @@ class Limits:
     """How long to search, in counts: a plan never depends on how fast the machine is.
 
     Attributes:
-        passes: rounds of messages, there and back, that may prove a plan the cheapest.
+        passes: rounds of messages, there and back, where there is no elimination.
         turns: how often each of many mesh axes is laid out anew, the others held.
         specs: about, of one tensor, where all of many mesh axes may change at once.
         most: choices of two neighbours, summed over all, where one or two axes change together.

@@ -84,7 +84,7 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits) -> bool:
         maker.has_left_out = True
         problem.let_change((everything,))
     if has_few and is_small:
-        if _search(problem, limits, is_fine=True) and not maker.has_left_out:
+        if _search(problem, limits) and not maker.has_left_out:
             return True
     begun = list(problem.now)
     apart = axes if len(axes) > 1 else tuple([frozenset([axis]) for axis in sorted(everything)])
@@ -129,20 +129,14 @@ def _in_turn(problem: Problem, sets: Moves, limits: Limits) -> None:
             break
 
 
-def _search(problem: Problem, limits: Limits, is_fine: bool = False) -> bool:
-    """Leave the cheapest plan found among the strategies that may be taken; whether it is that.
-
-    Elimination begins where a few rounds of messages over the coarser model lead.
-    """
-    model = make_model(problem, FINE if is_fine else COARSE)
-    states, is_least = promising(model, limits.passes)
-    found = _try(problem, model, states, limits.sweeps)
-    is_coarse = model.is_coarse and not is_fine
-    if limits.effort is not None and (not is_least or (found and is_coarse)):
-        if found or is_coarse:
-            model = make_model(problem, FINE)
+def _search(problem: Problem, limits: Limits) -> bool:
+    """Leave the cheapest plan found among the strategies that may be taken; whether it is that."""
+    model = make_model(problem, COARSE if limits.effort is None else FINE)
+    if limits.effort is None:
+        states, is_least = promising(model, limits.passes)
+    else:
         states, is_least = _eliminate(model, limits.effort)
-        _try(problem, model, states, limits.sweeps)
+    _try(problem, model, states, limits.sweeps)
     return is_least and not model.is_coarse
 
 

@@ -154,17 +154,36 @@ def test_least_is_over_all_states() -> None:
     assert least(model) == min(model.cost(s) for s in states)
 
 
-def test_a_dive_meets_assignments_and_leaves_the_bound() -> None:
-    """Where two rounds of messages lead past the cheapest assignment, a dive meets it at times."""
+def test_among_few_states_better_assignments_are_met_and_kept_ones_stay() -> None:
+    """Where two rounds of messages lead past the cheapest assignment, few states help at times."""
     better = 0
     for seed, model in small_models(150):
         messages = Messages(dict(enumerate(model.unary)), model.tables)
         messages.run(2, 0.0, looks=True)
-        before, bound = messages.least, messages.bound
-        messages.dive(0.3)
+        before, kept = messages.least, dict(messages.states)
+        lost = messages.narrow(0.3, kept)
+        assert all(kept[x] in messages.alive[x] for x in kept), f"seed {seed}"
+        assert lost == {x for x, u in enumerate(model.unary) if len(messages.alive[x]) < len(u)}
+        messages.run(24, 1e-6, looks=True)
         states = [messages.states[x] for x in range(len(model.unary))]
         assert messages.least == pytest.approx(model.cost(states)), f"seed {seed}"
         assert least(model) - 1e-9 <= messages.least <= before, f"seed {seed}"
-        assert messages.bound == bound, f"seed {seed}"
         better += messages.least < before - 1e-9
     assert better > 5
+
+
+def test_momentum_brings_the_bound_nearer(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [random_tree(seed) for seed in range(20)] + [model for _, model in small_models(60)]
+
+    def bounds() -> list[float]:
+        found = []
+        for model in models:
+            messages = Messages(dict(enumerate(model.unary)), model.tables)
+            messages.run(8, 0.0)
+            assert messages.bound <= least(model) + 1e-9
+            found.append(messages.bound)
+        return found
+
+    quick = bounds()
+    monkeypatch.setattr(Messages, "_go_on", lambda self, momentum: None)
+    assert sum(quick) > sum(bounds()) + 1e-6
