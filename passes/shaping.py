@@ -119,6 +119,16 @@ class Shaper(Creator):
         type_ = self.tensor_type(shape, self.element_of(value))
         return self.value("stablehlo.gather", [value, index], type_, attributes)
 
+    def along_last(self, value: Value, place: Value) -> Value:
+        """The elements of each row at the places that `place` has for that row."""
+        shape = self.shape_of(place)
+        last = len(shape) - 1
+        rows = list(range(last))
+        numbers = stablehlo.GatherDimensionNumbers.get([], [last], rows, rows, [last], last + 1)
+        return self.gather(
+            value, self.reshape(place, (*shape, 1)), [1] * len(shape), numbers, shape
+        )
+
     def reversed(self, value: Value, dim: int) -> Value:
         """A value whose last element along a dimension comes first."""
         attributes = {"dimensions": integers_attr([dim])}

@@ -2,17 +2,19 @@
 
 `x.reshape(-1)` of rows that are not divided into shards, but split all the same, would have padding
 within: it is put together first. `jnp.vdot(x, y)`, `jnp.linalg.norm`, `x.reshape(-1, n) @ w` and
-the like need no merged dimensions. So the reshape moves behind what is computed of it, until a
-reduction, a product or another reshape ends it.
+the like need no merged dimensions; nor do lookups and sums at places (`table[tokens.ravel()]`), and
+the largest of all are among those of each row. So the reshape moves behind what is computed of it,
+until a reduction, a product or another reshape ends it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
-from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo, users
+from dtensor.dialect.mlir import Value, ir, maker_of, operation_of, stablehlo, users
 from dtensor.dialect.names import DOT_NUMBERS, RELAYOUT
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import integers_attr
@@ -25,7 +27,16 @@ from dtensor.passes.cuts.merged_dims import (
     starts_of,
     with_units,
 )
-from dtensor.passes.cuts.names import BROADCAST, DOT, REDUCE, RESHAPE, TRANSPOSE
+from dtensor.passes.cuts.names import (
+    BROADCAST,
+    DOT,
+    GATHER,
+    REDUCE,
+    RESHAPE,
+    SCATTER,
+    TOP_K,
+    TRANSPOSE,
+)
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.forms.walked import is_marked
@@ -37,6 +48,7 @@ from dtensor.passes.ops.attributes import (
     splat_of,
 )
 from dtensor.passes.ops.batched import copied
+from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.rows import IOTA
 from dtensor.passes.ops.table import opdef
 
@@ -90,15 +102,16 @@ class _Merges:
                 stands.add(result)
                 make = Builder(op, self.function.made)
                 now[result] = make.reshape(now.get(whole, whole), shape_of(result))
-                self.function.replace(op, now[result])
+                self.function.stand(result, now[result])
 
     def _left(self, value: Value, left: dict[Value, int]) -> int:
         """How many elements are merged, if a value is not: its own, unless all who read it do."""
         if value not in self.apart:
             return 0
-        known = [left.get(op.results[0]) if len(op.results) == 1 else None for op in users(value)]
+        given = [list(op.results) for op in users(value)]
+        known = [left.get(result) for results in given for result in results]
         count = sum(n for n in known if n is not None)
-        return count + _elements(value) if None in known else count
+        return count + _elements(value) if None in known or [] in given else count
 
     def _merged(self, op: ir.Operation) -> list[Value]:
         return [value for value in op.operands if value in self.apart]
@@ -120,7 +133,7 @@ class _Merges:
         )
         if again is not None:
             make = Builder(op, self.function.made)
-            self._say(op, make.reshape(whole, sizes_of(again)), again)
+            self._say(result, make.reshape(whole, sizes_of(again)), again)
             if result not in self.apart:
                 self.parted.add(result)
 
@@ -136,11 +149,11 @@ class _Merges:
             dim += len(group)
         return False
 
-    def _say(self, op: ir.Operation, whole: Value, groups: MergedDims) -> None:
+    def _say(self, result: Value, whole: Value, groups: MergedDims) -> None:
         """What an operation gives is `whole`, whose dimensions are merged then."""
-        self.written[op.results[0]] = op, whole
+        self.written[result] = operation_of(result), whole
         if any(len(group) > 1 for group in groups):
-            self.apart[op.results[0]] = whole, groups
+            self.apart[result] = whole, groups
 
     def _of(self, value: Value, groups: MergedDims, make: Builder) -> Value | None:
         """A value before dimensions are merged as `groups` say; None if it is not known so."""
@@ -178,7 +191,8 @@ class _Merges:
         values = [self._of(v, groups, make) if shape_of(v) else v for v in op.operands]
         known = [value for value in values if value is not None]
         if len(known) == len(values):
-            self._say(op, copied(make, op, known, [tuple(sizes_of(groups))]).results[0], groups)
+            new = copied(make, op, known, [tuple(sizes_of(groups))])
+            self._say(op.results[0], new.results[0], groups)
 
     def broadcast(self, op: ir.Operation) -> None:
         """A dimension that is kept is merged from the same ones."""
@@ -193,7 +207,7 @@ class _Merges:
                 new[d] = groups[k]
         make = Builder(op, self.function.made)
         spread = make.broadcast(whole, sizes_of(new), among(new, dims, groups))
-        self._say(op, spread, tuple(new))
+        self._say(op.results[0], spread, tuple(new))
 
     def transpose(self, op: ir.Operation) -> None:
         """Dimensions move together with those that they were merged with."""
@@ -201,20 +215,81 @@ class _Merges:
         order = integers(op.attributes["permutation"])
         moved = tuple([groups[d] for d in order])
         make = Builder(op, self.function.made)
-        self._say(op, make.transpose(whole, among(groups, order, moved)), moved)
+        turned = make.transpose(whole, among(groups, order, moved))
+        self._say(op.results[0], turned, moved)
 
     def reduce(self, op: ir.Operation) -> None:
         """Of a merged dimension, all are reduced that it was merged from."""
-        values, starts = op.operands[: len(op.results)], op.operands[len(op.results) :]
-        if len(values) > 1 or values[0] not in self.apart:
+        count, make = len(op.results), Builder(op, self.function.made)
+        values, starts = op.operands[:count], op.operands[count:]
+        groups = next((self.apart[value][1] for value in values if value in self.apart), None)
+        if groups is None:
             return
-        whole, groups = self.apart[values[0]]
+        found = [self._of(value, groups, make) for value in values]
+        known = [value for value in found if value is not None]
+        if len(known) < count:
+            return
         dims = integers(op.attributes["dimensions"])
         left = tuple([group for d, group in enumerate(groups) if d not in dims])
-        make = Builder(op, self.function.made)
         gone = integers_attr(among(groups, dims, [groups[d] for d in dims]))
-        new = copied(make, op, [whole, *starts], [tuple(sizes_of(left))], {"dimensions": gone})
-        self._say(op, new.results[0], left)
+        shapes = [tuple(sizes_of(left))] * count
+        new = copied(make, op, [*known, *starts], shapes, {"dimensions": gone})
+        for result, whole in zip(op.results, new.results, strict=True):
+            self._say(result, whole, left)
+
+    def largest(self, op: ir.Operation) -> None:
+        """The largest of a merged dimension are among those of its rows.
+
+        Of equal ones the first is taken of each row, and then the first row.
+        """
+        whole, groups = self.apart[op.operands[0]]
+        make, others, last = Builder(op, self.function.made), groups[:-1], groups[-1]
+        taken, width = shape_of(op.results[0])[-1], last[-1]
+        if len(last) > 1 and taken >= width:
+            return
+        rows = (*others, last[:-1], (taken,)) if len(last) > 1 else (*others, (taken,))
+        best = copied(make, op, [whole], [tuple(sizes_of(rows))] * 2)
+        if len(last) > 1:
+            values, index = best.results
+            row = _counted(make, rows, len(others), make.element_of(index))
+            place = make.binary("add", index, make.times(row, width))
+            shape = (*sizes_of(others), math.prod(last[:-1]) * taken)
+            best = copied(make, op, [make.reshape(values, shape)], [(*shape[:-1], taken)] * 2)
+            places = make.along_last(make.reshape(place, shape), best.results[1])
+        else:
+            places = best.results[1]
+        left = (*others, (taken,))
+        self._say(op.results[0], best.results[0], left)
+        self._say(op.results[1], places, left)
+
+    def indexed(self, op: ir.Operation) -> None:
+        """What is read or added at places has their dimensions, merged or not."""
+        given, numbers = op.operands, IndexNumbers.of(op)
+        is_read, indices = op.name == GATHER, given[1]
+        if len(op.results) > 1 or numbers.beside or given[0] in self.apart:
+            return
+        slices = op.results[0] if is_read else given[2]
+        own = [d for d in range(len(shape_of(indices))) if d != numbers.vector_dim]
+        theirs = [d for d in range(len(shape_of(slices))) if d not in numbers.windows]
+        of_slices, of_indices = list(self._groups(slices)), list(self._groups(indices))
+        for d, e in zip(own, theirs, strict=True):
+            of_indices[d] = of_slices[e] = max(of_indices[d], of_slices[e], key=len)
+        vectors = of_indices[numbers.vector_dim : numbers.vector_dim + 1]
+        if any(len(group) > 1 for group in (*vectors, *[of_slices[d] for d in numbers.windows])):
+            return
+        make = Builder(op, self.function.made)
+        found = [given[0], self._of(indices, tuple(of_indices), make)]
+        if not is_read:
+            found.append(self._of(slices, tuple(of_slices), make))
+        known = [value for value in found if value is not None]
+        if len(known) < len(found):
+            return
+        groups = tuple(of_slices) if is_read else self._groups(op.results[0])
+        new = copied(make, op, known, [tuple(sizes_of(groups))])
+        windows = among(of_slices, numbers.windows, [(1,)] * len(numbers.windows))
+        vector_dim = len(sizes_of(of_indices[: numbers.vector_dim]))
+        replace(numbers, windows=windows, vector_dim=vector_dim).write(new)
+        self._say(op.results[0], new.results[0], groups)
 
     def dot(self, op: ir.Operation) -> None:
         """What both sides share is merged from the same ones on both."""
@@ -248,7 +323,7 @@ class _Merges:
         ]
         result = (*shared, *free)
         new = copied(make, op, [left, right], [tuple(sizes_of(result))], {DOT_NUMBERS: numbers})
-        self._say(op, new.results[0], result)
+        self._say(op.results[0], new.results[0], result)
 
     def _groups(self, value: Value) -> MergedDims:
         found = self.apart.get(value)
@@ -259,6 +334,9 @@ _WRITERS: dict[str, Callable[[_Merges, ir.Operation], None]] = {
     BROADCAST: _Merges.broadcast,
     TRANSPOSE: _Merges.transpose,
     REDUCE: _Merges.reduce,
+    TOP_K: _Merges.largest,
+    GATHER: _Merges.indexed,
+    SCATTER: _Merges.indexed,
     DOT: _Merges.dot,
 }
 
@@ -272,7 +350,7 @@ def _is_elementwise(op: ir.Operation) -> bool:
     if not is_one or not opdef(op.name).resizes:
         return False
     shape = shape_of(op.results[0])
-    return bool(shape) and all(shape_of(value) in (shape, ()) for value in op.operands)
+    return bool(shape) and all(shape_of(value) in (shape, []) for value in op.operands)
 
 
 def _elements(value: Value) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, forget, ir, stablehlo
+from dtensor.dialect.mlir import Value, forget, ir
 from dtensor.dialect.names import PLACES, SIZE
 from dtensor.passes.cost.model import all_gather_bytes, permute_bytes
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
@@ -122,7 +122,7 @@ def expand_candidates(op: LocalOp) -> Sequence[Value]:
         none = ctx.broadcast(_before_none(ctx, values), ctx.shape_of(values), range(dim))
         values = ctx.select(ctx.compare("LT", index, true), values, none)
     best, place = _largest(op, values, taken)
-    return [best, _along_last(ctx, index, place, ctx.shape_of(index)[:-1])]
+    return [best, ctx.along_last(index, place)]
 
 
 def _pairs_up(placed: Placed) -> bool:
@@ -150,7 +150,7 @@ def expand_pairs(op: LocalOp) -> Sequence[Value]:
     """
     ctx, layout = op.ctx, op.operand_layouts[0]
     size, taken, dim = op.operand_shapes[0][-1], op.result_shapes[0][-1], layout.rank - 1
-    word, rows = layout.dims[dim], ctx.shape_of(op.operands[0])[:-1]
+    word = layout.dims[dim]
     values, index = _largest(op, op.operands[0], taken)
     index = _global_places(op, index, size)
     shard, distance = ctx.axis_index(word.axes), 1
@@ -165,7 +165,7 @@ def expand_pairs(op: LocalOp) -> Sequence[Value]:
             both.append(ctx.joined([front, back], dim))
         values, index = _in_order(op, both[0], both[1])
         values, place = _largest(op, values, taken)
-        index = _along_last(ctx, index, place, rows)
+        index = ctx.along_last(index, place)
         distance *= 2
     return [values, index]
 
@@ -231,15 +231,6 @@ def _largest(op: LocalOp, value: Value, count: int) -> tuple[Value, Value]:
     forget(copy, SIZE)
     copy.attributes["k"] = index_attr(count)
     return copy.results[0], copy.results[1]
-
-
-def _along_last(ctx: ExpansionContext, value: Value, place: Value, rows: Sequence[int]) -> Value:
-    """The elements of each row at the places of that row."""
-    last, shape = len(rows), ctx.shape_of(place)
-    batch = list(range(last))
-    numbers = stablehlo.GatherDimensionNumbers.get([], [last], batch, batch, [last], last + 1)
-    index = ctx.reshape(place, (*shape, 1))
-    return ctx.gather(value, index, [1] * (last + 1), numbers, shape)
 
 
 def sort_ties(op: OpInfo) -> list[padding.TiedDims]:

@@ -37,6 +37,20 @@ def feed_forward(x: Any) -> Any:
     return (flat @ UP.T).reshape(x.shape)
 
 
+def of_each_word(x: Any, words: Any) -> Any:
+    return jax.ops.segment_sum(x.reshape(-1, WIDTH), words.reshape(-1), WORDS)
+
+
+def embedded(words: Any) -> Any:
+    return jnp.tanh(jnp.asarray(UP.T)[words.reshape(-1)] @ UP).reshape(*words.shape, WORDS)
+
+
+def standardised(x: Any) -> Any:
+    """Whose variance has a choice by a scalar."""
+    flat = x.reshape(-1, WIDTH)
+    return ((flat - flat.mean(-1, keepdims=True)) / flat.std(-1, keepdims=True)).reshape(x.shape)
+
+
 def solved(b: Any) -> Any:
     """Conjugate gradients, whose scalars are `jnp.vdot`."""
     return jax.scipy.sparse.linalg.cg(lambda x: 3 * x + 0.1 * x * jnp.abs(b), b, maxiter=3)[0]
@@ -57,6 +71,13 @@ def solved(b: Any) -> Any:
         (loss, (TOKENS, WORD), 1),
         (jax.grad(loss), (TOKENS, WORD), 0),
         (solved, (MATRIX,), 12),
+        (lambda words: jnp.bincount(words.ravel(), length=WORDS), (WORD,), WORDS),
+        (of_each_word, (TOKENS, WORD), WIDTH * WORDS),
+        (jax.grad(lambda x, words: (of_each_word(x, words) ** 2).sum()), (TOKENS, WORD), 21),
+        (embedded, (WORD,), 0),
+        (standardised, (TOKENS,), 0),
+        (jnp.argmax, (MATRIX,), 4),
+        (lambda x: jnp.unravel_index(jnp.nanargmin(x), x.shape), (MATRIX,), 4),
     ],
 )
 def test_nothing_is_put_together(
@@ -67,6 +88,34 @@ def test_nothing_is_put_together(
     assert not gathered(compiled)
     assert not cuts(compiled)
     assert sent(compiled) <= 2 * scalars * SCALAR
+
+
+def test_the_largest_of_merged_dimensions_are_among_those_of_each_row() -> None:
+    """As in a beam search, whose vocabulary is split; ties are of the first row."""
+
+    def step(total: Any, logits: Any) -> Any:
+        scores = total[..., None] + jax.nn.log_softmax(logits)
+        best, place = jax.lax.top_k(scores.reshape(2, -1), 3)
+        return best, place // COLUMNS, place % COLUMNS
+
+    total, logits = jnp.zeros((2, 3)), np.round(RANDOM.normal(size=(2, 3, COLUMNS)) / 2)
+    layouts = Layout.replicated(GRID, 2), Layout([UNSHARDED, UNSHARDED, ("x", "y")], GRID)
+    compiled = check(step, total, logits.astype(np.float32), in_layouts=layouts, error=1e-6)
+    assert not cuts(compiled)
+    candidates = 2 * 3 * 3 * 8 * 2 * SCALAR
+    assert sent(compiled) <= candidates + 4 * 2 * 3 * SCALAR
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, jnp.bfloat16])
+@pytest.mark.parametrize("shape", [(13, 5), (2, 3, 11), (1, 9)])
+@pytest.mark.parametrize("count", [1, 4])
+def test_the_largest_of_all(shape: tuple[int, ...], dtype: Any, count: int) -> None:
+    x = RANDOM.integers(-3, 4, shape).astype(dtype)
+    if dtype is not np.int8:
+        x.reshape(-1)[3] = np.nan
+    for specs in ([("x", "y")], ["y", "x"], ["x", ("y",)]):
+        layout = Layout([UNSHARDED] * (len(shape) - len(specs)) + specs, GRID)
+        check(lambda x: jax.lax.top_k(x.reshape(-1), count), x, in_layouts=(layout,))
 
 
 def test_what_needs_merged_dimensions_is_merged_where_it_is_smallest() -> None:
