@@ -41,6 +41,10 @@ class Shards:
         self._nearly: dict[ValueDim, int] | None = None
         self._made: dict[tuple[Value, int], tuple[Value, int]] = {}
 
+    def read(self) -> Graph:
+        """The function, read with what is known of its shards."""
+        return self._known()[0]
+
     def is_uneven(self, constraints: Sequence[ir.Operation]) -> bool:
         """Whether an argument, a result or a constraint has a layout that does not divide it.
 

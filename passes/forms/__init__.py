@@ -2,6 +2,7 @@
 
 `find.py` is the pass, and lists the forms in order:
 
+- vectors joined of arrays, which loops carry: `joined.py`, written by `in_parts.py`.
 - scans in many operations: `scans.py`, read by `levels.py` and `weaves.py`; their gradients in
   `scan_gradients.py` and `scan_adjoints.py`, by what `terms.py` knows of their bodies;
   `turned_windows.py` for sums from the end.

@@ -11,8 +11,10 @@ from typing import ClassVar
 from dtensor.dialect.diagnostics import LocatedError, error, from_mlir
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.cuts.names import CONCATENATE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.forms.joined import carry_parts
 from dtensor.passes.forms.scans import replace_scans
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.table import opdef
@@ -47,6 +49,9 @@ _FORMS = (
 class FindFormsPass(Pass):
     """Finds searches, orders, scans and factorisations that are written in several operations.
 
+    Where a loop carries one vector that is joined of several arrays, of which some are split, as
+    `jax.flatten_util.ravel_pytree` and `odeint` make them, it carries these arrays: what is
+    computed of each element, or reduced, is computed of each array by itself.
     A sort of which one operand counts the places of the elements says so: where elements are equal
     it decides, and nothing else need be sent to keep the sort stable. What is read of a sorted
     array in its order is what the sort gives, and other split arrays are sorted with it. A loop
@@ -84,17 +89,21 @@ class FindFormsPass(Pass):
         """Rewrite `@main` in place."""
         main = main_function(module)
 
-        def rewritten(rewrite: Callable[[Rewriting], None], *names: str) -> None:
+        def rewritten(rewrite: Callable[[Rewriting], None], *names: str) -> bool:
             ops = state.operations(main)
-            if not ops.names.isdisjoint(names):
-                function = Rewriting(main, ops, Shards(main, state.meshes), state.ledger.add_op)
-                rewrite(function)
-                function.clean()
-                if function.has_changed:
-                    state.forget_ir()
+            if ops.names.isdisjoint(names):
+                return False
+            function = Rewriting(main, ops, Shards(main, state.meshes), state.ledger.add_op)
+            rewrite(function)
+            function.clean()
+            if function.has_changed:
+                state.forget_ir()
+            return function.has_changed
 
         named = [name for name in state.operations(main).names if opdef(name).anew is not None]
         rewritten(partial(_write_anew, named), *named)
+        while WHILE in state.operations(main).names and rewritten(carry_parts, CONCATENATE):
+            pass  # one joined vector at a time
         rewritten(replace_scans, _PAD)
         for forms in (_OF_SPLIT, _FORMS):
             for form in forms:

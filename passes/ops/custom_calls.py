@@ -18,7 +18,7 @@ from dtensor.passes.ops.bodies import inline_body
 from dtensor.passes.ops.callbacks import calls_once, expand_once
 from dtensor.passes.ops.definition import Definition, definition_of
 from dtensor.passes.ops.named_calls import MATRIX_CALLS, NAMED_CALLS
-from dtensor.passes.ops.opdef import OpDef, local, says
+from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, says
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
 # The libraries that JAX calls. It says along how many first dimensions each matrix is by itself:
@@ -204,7 +204,16 @@ def _library_flops(op: OpInfo, batch: int) -> float:
 
 def custom_call_fill(rule: OpRule, factor: int) -> padding.Fill | None:
     """Each matrix of a batch by itself; what a user defined says nothing of padding."""
-    return None if rule.info.has(DEFINED) else padding.passing(rule, factor)
+    if rule.info.has(DEFINED):
+        return None
+    named = NAMED_CALLS.get(target_of(rule.info.operation))
+    return padding.passing(rule, factor) if named is None else named.fill(rule, factor)
+
+
+def _applies(placed: Placed) -> bool:
+    """Whether what is called is right on shards in these layouts."""
+    named = NAMED_CALLS.get(target_of(placed.op.operation))
+    return named is None or named.applies(placed)
 
 
 def forget_rule(op: ir.Operation) -> None:
@@ -219,7 +228,7 @@ def _known(operation: ir.Operation) -> tuple[object, ...]:
 
 CUSTOM_CALL = OpDef(
     custom_call_rule,
-    (local(expand_custom_call),),
+    (Algorithm("local", expand_custom_call, _applies),),
     flops=custom_call_flops,
     accuracy=factorised,
     known=_known,

@@ -17,10 +17,19 @@ from dtensor.passes.ops.fused_attention import (
 )
 from dtensor.passes.ops.linalg import MATRIX, leading
 from dtensor.passes.ops.nullary import free_dims
-from dtensor.passes.ops.opdef import comparisons
+from dtensor.passes.ops.opdef import Placed, always, comparisons
+from dtensor.passes.ops.padding import Fill, passing
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.sorting import whole_top_k_rule
+from dtensor.passes.ops.sparse import (
+    CSR_PRODUCT,
+    csr_product_applies,
+    csr_product_fill,
+    csr_product_flops,
+    csr_product_rule,
+    expand_csr_product,
+)
 
 
 def approx_top_k_rule(op: OpInfo) -> OpRule | None:
@@ -105,11 +114,15 @@ class NamedCall:
         rule: its rule, which may say None about some.
         flops: its floating-point operations.
         expand: adapts what the call says of whole dimensions; None where it says nothing.
+        applies: whether it is right on shards in these layouts.
+        fill: what operands must hold beyond the end of a dimension, as in `padding.Padding`.
     """
 
     rule: Callable[[OpInfo], OpRule | None]
     flops: Callable[[OpInfo], float]
     expand: Callable[[LocalOp], None] | None = None
+    applies: Callable[[Placed], bool] = always
+    fill: Callable[[OpRule, int], Fill | None] = passing
 
 
 _MATRICES = NamedCall(matrices_rule, matrices_flops)
@@ -123,6 +136,13 @@ MATRIX_CALLS = ("Eigh", "LuDecomposition", "ProductOfElementaryHouseholderReflec
 NAMED_CALLS: Mapping[str, NamedCall] = {
     "AllocateBuffer": NamedCall(buffer_rule, lambda op: 0.0),
     "ApproxTopK": NamedCall(approx_top_k_rule, approx_top_k_flops),
+    CSR_PRODUCT: NamedCall(
+        csr_product_rule,
+        csr_product_flops,
+        expand_csr_product,
+        csr_product_applies,
+        csr_product_fill,
+    ),
     "LayoutConstraint": _IN_PLACE,
     "__op$block_scaled_dot": NamedCall(scaled_dot_rule, scaled_dot_flops),
     "annotate_device_placement": _IN_PLACE,

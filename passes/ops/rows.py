@@ -15,7 +15,7 @@ from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.attributes import CONSTANT, integer, shape_of, splat_of
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.padding import Fill, Grown, as_it_stands
-from dtensor.passes.ops.rule import OpInfo, OpRule
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
 from dtensor.passes.program import CONTROL, RETURNS, ties, walk
 
 IOTA = "stablehlo.iota"
@@ -49,18 +49,24 @@ def rows_flops(body: ir.Block) -> float:
 
 def fit_rows(
     op: ir.Operation, rule: OpRule, operands: Sequence[Value], results: Sequence[Value]
-) -> None:
+) -> list[ir.Operation]:
     """Write anew what an op says of sizes, which its rule was written for with other rows.
 
     `operands` and `results` are of the shapes that it is applied to, and gives.
+
+    Returns:
+        The operations that were created for it.
     """
     padding = _definition(op).padding
     if padding is None or padding.refit is as_it_stands:
-        return
+        return []
     assert rule.op is not None
     given, made = (tuple([tuple(shape_of(v)) for v in values]) for values in (operands, results))
-    if (given, made) != (rule.op.operand_shapes, rule.op.result_shapes):
-        padding.refit(Grown(op, rule, given, made, has_end=False))
+    if (given, made) == (rule.op.operand_shapes, rule.op.result_shapes):
+        return []
+    grown = Grown(op, rule, given, made, has_end=False)
+    padding.refit(grown)
+    return grown.made
 
 
 def _definition(op: ir.Operation) -> OpDef:
@@ -101,7 +107,7 @@ class BodyTies:
         info = OpInfo.of(op)
         rule = _definition(op).rule(info) if info is not None and is_row_work(op) else None
         maps = () if rule is None else (*rule.operands, *rule.results)
-        passing = set() if rule is None else _passing(rule, op)
+        passing = set() if rule is None else passing_factors(rule, op)
         if rule is not None:
             self._rules[op] = rule
         for k, value in enumerate((*op.operands, *op.results)):
@@ -169,19 +175,34 @@ class BodyTies:
             known[value] = copy
 
 
-def _passing(rule: OpRule, op: ir.Operation) -> set[int]:
+def passing_factors(rule: OpRule, op: ir.Operation) -> set[int]:
     """The factors each iteration of which is computed by itself, and that are whole dimensions.
 
     What comes from nowhere must be the same in all of them.
     """
-    padding = _definition(op).padding
-    assert padding is not None, "row work"
+    definition = _definition(op)
+    padding = definition.padding
     return {
         number
         for number, dims in enumerate(rule.dims_of_factor)
-        if all(rule.passed_on(*at) == number for at in dims)
+        if padding is not None
+        and not definition.varies
+        and all(rule.passed_on(*at) == number for at in dims)
         and padding.holds(rule, number) is Fill.ANY
         and (any(k >= 0 for k, _ in dims) or _is_repeated(rule, number, op))
+    }
+
+
+def reduced_factors(rule: OpRule, op: ir.Operation) -> set[int]:
+    """The factors that are whole dimensions of operands alone, and reduced in any order."""
+    padding = _definition(op).padding
+    return {
+        number
+        for number, (factor, dims) in enumerate(zip(rule.factors, rule.dims_of_factor, strict=True))
+        if factor.kind is FactorKind.REDUCTION
+        and padding is not None
+        and padding.holds(rule, number) is Fill.IDENTITY
+        and all(k >= 0 and rule.has_all(k, d) for k, d in dims)
     }
 
 

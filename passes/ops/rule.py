@@ -218,13 +218,17 @@ class OpRule:
         """The digits of a dimension of operand `slot`, or of result `~slot`."""
         return (self.operands[slot] if slot >= 0 else self.results[~slot])[dim]
 
+    def has_all(self, slot: int, dim: int) -> bool:
+        """Whether a dimension has all iterations of a factor, and nothing else."""
+        m = self.map_of(slot, dim)
+        return m is not None and (m.before, m.outer, m.size) == (1, 1, self.factors[m.factor].size)
+
     def passed_on(self, slot: int, dim: int) -> int | None:
         """The factor of which a dimension has all iterations, each computed by itself, if any."""
-        m = self.map_of(slot, dim)
-        if m is None or (m.before, m.outer, m.size) != (1, 1, self.factors[m.factor].size):
+        m = self.map_of(slot, dim) if self.has_all(slot, dim) else None
+        if m is None or self.factors[m.factor].kind is not FactorKind.PASS_THROUGH:
             return None
-        is_alone = self.factors[m.factor].kind is FactorKind.PASS_THROUGH
-        return m.factor if is_alone else None
+        return m.factor
 
     @property
     def info(self) -> OpInfo:

@@ -39,6 +39,15 @@ func.func @scaled(%a: tensor<2x4x128xf8E4M3FN>, %b: tensor<2x6x128xf8E4M3FN>, %c
   return %0 : tensor<2x4x6xbf16>
 }
 
+// Some elements of a sparse matrix make parts of all rows.
+func.func @sparse(%a: tensor<20xf32>, %rows: tensor<5xi32>, %columns: tensor<20xi32>, %b: tensor<6x3xf32>, %v: tensor<6xf32>) {
+  // CHECK: remark: stablehlo.custom_call: [a], [*], [a], [*, b] -> [*, b] reduce {a: sum}
+  %0 = stablehlo.custom_call @cpu_csr_sparse_dense_ffi(%a, %rows, %columns, %b) : (tensor<20xf32>, tensor<5xi32>, tensor<20xi32>, tensor<6x3xf32>) -> tensor<4x3xf32>
+  // CHECK: remark: stablehlo.custom_call: [a], [*], [a], [*] -> [*] reduce {a: sum}
+  %1 = stablehlo.custom_call @cpu_csr_sparse_dense_ffi(%a, %rows, %columns, %v) : (tensor<20xf32>, tensor<5xi32>, tensor<20xi32>, tensor<6xf32>) -> tensor<4xf32>
+  return
+}
+
 // Batches and heads; a head of keys serves two of queries, and a bias is for all batches.
 func.func @attention(%q: tensor<2x6x4x8xbf16>, %k: tensor<2x10x2x8xbf16>, %bias: tensor<1x4x6x10xbf16>) -> tensor<2x4x6x8xbf16> {
   // CHECK: remark: stablehlo.custom_call: [a, *, b, *], [a, *, b:(1)2, *], [a, *, b:(1)2, *], [*, b, *, *] -> [a, b, *, *], [*]{{$}}
