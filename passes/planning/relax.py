@@ -139,24 +139,31 @@ def _dearest(
     alone, divided by how many other users there are: together they pay for the dearest of them.
     """
     groups = max(min(_MOST_GROUPS, _LEAST // len(produced)), 1)
-    between = price[np.ix_(wanted, wanted)]
+    wants = np.array(wanted, np.intp)
     for spec in produced:
         alone = np.full(len(price), BIG)
         alone[spec] = 0.0
         yield _State(spec, 0.0, alone)
-        row = price[spec][wanted]
-        order = [c for c in np.argsort(row, kind="stable").tolist() if row[c] < BIG]
-        for group in np.array_split(np.array(order, np.intp), groups):
+        order = wants[np.argsort(price[spec][wants], kind="stable")]
+        order = order[price[spec][order] < BIG]
+        row, between = price[spec][order], price[np.ix_(order, order)]
+        no_dearer = np.searchsorted(row, row, side="right").tolist()
+        # Ways that meet in one of twice the cost are no cheaper than two from the spec produced.
+        of_use = np.searchsorted(row, 2 * row).tolist()
+        for group in np.array_split(np.arange(len(order)), groups):
             if not len(group):
                 continue
             private = alone.copy()
             for c in group.tolist():
-                ways = ((row + between[:, c])[:, None] + between).min(0)
-                more = np.maximum(np.minimum(ways, row[c] + row) - row[c], 0.0) / (users - 1)
-                more[row > row[c]] = BIG
+                rest, via = slice(no_dearer[c]), slice(of_use[c])
+                ways = ((row[via] + between[via, c])[:, None] + between[via, rest]).min(
+                    0, initial=BIG
+                )
+                more = np.maximum(np.minimum(ways, row[c] + row[rest]) - row[c], 0.0) / (users - 1)
                 more[c] = 0.0
-                private[wanted] = np.minimum(private[wanted], more)
-            yield _State(spec, float(row[group].min()), private)
+                others = order[rest]
+                private[others] = np.minimum(private[others], more)
+            yield _State(spec, float(row[group[0]]), private)
 
 
 def _subsets(elements: int, most: int) -> int:
