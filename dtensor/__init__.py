@@ -261,7 +261,8 @@ def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         from dtensor.dialect.diagnostics import did_you_mean
 
-        hint = did_you_mean(name, __all__, listed=False)
+        # Names that begin so are what tools ask every module for, often.
+        hint = "" if name.startswith("_") else did_you_mean(name, __all__, listed=False)
         raise AttributeError(f"module 'dtensor' has no attribute '{name}'{hint}")
     home = _HOME_OF[name]
     value = getattr(importlib.import_module(home), name)
