@@ -50,12 +50,13 @@ class _Program:
     put: Callable[[Any], Any]
 
 
-def measure(workload: Workload, calls: int) -> dict[str, dict[str, Any]]:
+def measure(workload: Workload, calls: int, compilations: int = 2) -> dict[str, dict[str, Any]]:
     """Compile and run a workload under each compiler; the fields of a `Measured` for each.
 
     Args:
         workload: what to run.
-        calls: how often each is called, in turns; the first call of each is not counted.
+        calls: how often each is called again, in turns; the first call counts where it is alone.
+        compilations: how often each compiles it. The shortest counts: the first also imports.
     """
     mesh = jax.make_mesh(
         tuple(workload.mesh.values()),
@@ -64,7 +65,10 @@ def measure(workload: Workload, calls: int) -> dict[str, dict[str, Any]]:
     )
     arguments = workload.arguments()
     expected = jax.jit(workload.function)(*arguments)
-    programs = {"dtensor": _by_dtensor(workload, mesh), "jax": _by_jax(workload, mesh)}
+    programs = {
+        "dtensor": _by_dtensor(workload, mesh, compilations),
+        "jax": _by_jax(workload, mesh, compilations),
+    }
     seconds: dict[str, list[float]] = {name: [] for name in programs}
     differences: dict[str, float] = {}
     for turn in range(calls + 1):
@@ -76,7 +80,7 @@ def measure(workload: Workload, calls: int) -> dict[str, dict[str, Any]]:
             if turn == 0:
                 differences[name] = _difference(result, expected)
     return {
-        name: asdict(_measured(program, seconds[name][1:], differences[name]))
+        name: asdict(_measured(program, seconds[name][1:] or seconds[name], differences[name]))
         for name, program in programs.items()
     }
 
@@ -90,7 +94,7 @@ def _shardings(specs: Any, mesh: jax.sharding.Mesh) -> Any:
     )
 
 
-def _by_dtensor(workload: Workload, mesh: jax.sharding.Mesh) -> _Program:
+def _by_dtensor(workload: Workload, mesh: jax.sharding.Mesh, times: int) -> _Program:
     ins, outs = _shardings(workload.in_specs, mesh), _shardings(workload.out_specs, mesh)
 
     def compiled() -> Any:
@@ -104,10 +108,10 @@ def _by_dtensor(workload: Workload, mesh: jax.sharding.Mesh) -> _Program:
         )
         return step.lower(*workload.shapes).compile()
 
-    return _Program(*_timed(compiled), lambda arguments: _put(arguments, ins))
+    return _Program(*_timed(compiled, times), lambda arguments: _put(arguments, ins))
 
 
-def _by_jax(workload: Workload, mesh: jax.sharding.Mesh) -> _Program:
+def _by_jax(workload: Workload, mesh: jax.sharding.Mesh, times: int) -> _Program:
     ins, outs = _shardings(workload.in_specs, mesh), _shardings(workload.out_specs, mesh)
 
     def compiled() -> Any:
@@ -116,13 +120,13 @@ def _by_jax(workload: Workload, mesh: jax.sharding.Mesh) -> _Program:
         )
         return step.lower(*workload.shapes).compile()
 
-    return _Program(*_timed(compiled), lambda arguments: _put(arguments, ins))
+    return _Program(*_timed(compiled, times), lambda arguments: _put(arguments, ins))
 
 
-def _timed(compiled: Callable[[], Any]) -> tuple[Any, float]:
-    """The program, and the seconds of the shorter of two compilations: the first also imports."""
+def _timed(compiled: Callable[[], Any], times: int) -> tuple[Any, float]:
+    """The program, and the seconds of the shortest of some compilations."""
     seconds = []
-    for _ in range(2):
+    for _ in range(times):
         jax.clear_caches()
         start = time.perf_counter()
         found = compiled()
