@@ -20,6 +20,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel, Link
 from dtensor.runtime.client import create_mesh
 from tests.py.compiled_once import compiled_once
+from tests.py.on_host import on_host
 
 GRID = create_mesh([("x", 2), ("y", 4)])
 LINE = create_mesh([("x", 8)])
@@ -31,7 +32,7 @@ Specs = Sequence[Any]
 
 def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> Any:
     """Whole numbers from 0 to 2, all sums of which are exact."""
-    return jnp.asarray(np.random.default_rng(0).integers(0, 3, shape), dtype)
+    return jnp.asarray(np.random.default_rng(0).integers(0, 3, shape).astype(dtype))
 
 
 def run(
@@ -62,9 +63,9 @@ def run(
     compiled = compiled_once(
         function, values, (mesh, given, wanted_layout), lambda: jitted.lower(*values).compile()
     )
-    wanted, got = jax.jit(function)(*values), compiled(*values)
-    for want, have in zip(jax.tree.leaves(wanted), jax.tree.leaves(got), strict=True):
-        np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=error, atol=absolute)
+    wanted, got = jax.jit(function)(*values), compiled(*jax.device_get(values))
+    for want, have in zip(jax.tree.leaves(wanted), on_host(got), strict=True):
+        np.testing.assert_allclose(have, np.asarray(want), rtol=error, atol=absolute)
     return compiled
 
 

@@ -21,6 +21,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cost.model import CostModel, Link
 from dtensor.passes.pipelines import pipeline_text
 from dtensor.runtime.client import create_mesh
+from tests.py.on_host import on_host
 
 GRID = create_mesh([("x", 2), ("y", 4)])
 LINE = create_mesh([("x", 8)])
@@ -81,10 +82,10 @@ def check(
         .lower(*values)
         .compile()
     )
-    wanted, got = jax.jit(function)(*values), compiled(*values)
-    for want, have in zip(jax.tree.leaves(wanted), jax.tree.leaves(got), strict=True):
+    wanted, got = jax.jit(function)(*values), compiled(*jax.device_get(values))
+    for want, have in zip(jax.tree.leaves(wanted), on_host(got), strict=True):
         assert have.shape == want.shape
-        np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=error, atol=absolute)
+        np.testing.assert_allclose(have, np.asarray(want), rtol=error, atol=absolute)
     return compiled
 
 
