@@ -66,8 +66,11 @@ class Problem:
         self.maker = maker
         self.prices = prices
         free = maker.task.free
-        given = zip(start, graph.nodes, strict=True)
-        begin = [(s, maker.kept.get(n.index), maker.is_constant(n)) for s, n in given]
+        pins, given = maker.task.pins, zip(start, graph.nodes, strict=True)
+        begin = [
+            (s, maker.kept.get(n.index), maker.is_constant(n), pins.layouts.get(n.index))
+            for s, n in given
+        ]
         self.node_of = classes_of(graph, begin, free)
         count = max(self.node_of, default=-1) + 1
         self.example = [-1] * count
