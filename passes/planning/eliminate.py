@@ -154,7 +154,7 @@ class Elimination:
                 self.narrowed |= messages.narrow(_SHARE, at)
             messages.run(self.effort.more, _GAP, looks=True)
             self._begin_at(messages)
-        messages.upper = min(messages.upper, self._of_start() + _TINY)
+        messages.upper = min(messages.upper, self._of_start()) + _TINY  # rounding
         self.restrict(messages)
         return bound
 
