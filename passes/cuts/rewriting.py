@@ -7,10 +7,11 @@ two matches, when none is held, what nobody reads any more is erased, here alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dtensor.dialect.mlir import Value, every, ir, is_read, maker_of, operation_of
+from dtensor.dialect.mlir import Value, every, ir, is_read, maker_of, operation_of, terminator
+from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import (
     BROADCAST,
     CUTS,
@@ -96,6 +97,12 @@ class Rewriting:
         """Operations that need not stay, whatever they are, if nobody reads them."""
         self._dropped += ops
         self.has_changed = True
+
+    def end(self, block: ir.Block, values: Sequence[Value]) -> None:
+        """Let a block of a loop or branch give these values, in place of those that it gives."""
+        last = terminator(block)
+        Builder(last, self.made).create(last.name, values, [])
+        last.erase()
 
     def clean(self, everywhere: bool = False) -> None:
         """Erase what nobody reads of what was replaced or created; note what was created and stays.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dtensor.dialect.mlir import Value, ir, is_read, ops_of, terminator
+from dtensor.dialect.mlir import Value, ir, ops_of, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import Shape, with_sizes
 from dtensor.passes.cuts.names import CONCATENATE, SLICE
@@ -55,14 +55,12 @@ class PartWriter:
         (block,) = self.function.function.regions[0].blocks
         self._block(block)
         self._take(terminator(block))
-        for op in reversed(self._gone):
-            assert not any(map(is_read, op.results)), "somebody needs it whole"
-            op.erase()
+        self.function.drop(*self._gone)
+        self.function.clean()
         for moved in self._moved:
             for k in reversed(range(len(moved.arguments))):
                 if moved.arguments[k] in self.dims:
                     moved.erase_argument(k)
-        self.function.has_changed = True
 
     def _block(self, block: ir.Block) -> None:
         ops = ops_of(block)
@@ -150,9 +148,7 @@ class PartWriter:
         for region in new.regions:
             block = region.blocks[0]
             self._block(block)
-            end = terminator(block)
-            Builder(end, self.function.made).create(end.name, self._spread(end.operands), [])
-            end.erase()
+            self.function.end(block, self._spread(terminator(block).operands))
         self._say(results, list(new.results)[len(types) :])
         for value, now in zip(
             [v for v in results if v not in self.dims], new.results, strict=False
