@@ -44,8 +44,8 @@ def test_states_of_the_cheapest_plan_met_are_never_dropped(table: int) -> None:
         third = Model()
         for unary, start in zip(model.unary, model.start, strict=True):
             third.variable(unary / 3, start)
-        for scope, costs in model.tables.items():
-            third.add(*scope, costs / 3)
+        for (one, other), costs in model.tables.items():
+            third.add(one, other, costs / 3)
         third.start[:] = Elimination(third, Effort()).run().states
         solution = Elimination(third, Effort(table=table)).run()
         assert third.cost(solution.states) == pytest.approx(least(third), abs=1e-5), seed
