@@ -59,11 +59,13 @@ def expand_scan(op: LocalOp, dim: int, window: Window) -> Sequence[Value]:
     """Totals of the shards before this one, then a scan of its elements behind them."""
     ctx, count = op.ctx, len(op.result_layouts)
     values, word = op.operands[:count], op.operand_layouts[0].dims[dim]
-    is_reverse = window.low == 0
+    is_reverse, kinds = window.low == 0, combiners(op.operation.regions[0])
     total = _combined(op, values, dim)
 
     def combined(come: Sequence[Value], have: Sequence[Value]) -> list[Value]:
-        pairs = zip(come, have, strict=True)
+        pairs = list(zip(come, have, strict=True))
+        if kinds is not None:
+            return [ctx.merged(kind, a, b) for kind, (a, b) in zip(kinds, pairs, strict=True)]
         return _combined(
             op, [ctx.joined([b, a] if is_reverse else [a, b], dim) for a, b in pairs], dim
         )

@@ -92,7 +92,7 @@ func.func @main(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"
   %zero = stablehlo.constant {dtensor.results = [#dtensor.layout<@mesh, []>]} dense<0.0> : tensor<f32>
   // CHECK: %[[TOTAL:.*]] = "stablehlo.reduce_window"(%arg0, %{{.*}}) <{padding = dense<0> : tensor<2x2xi64>, window_dimensions = array<i64: 2, 1>}>
   // CHECK: %[[ONE:.*]] = "dtensor.shard_permute"(%[[TOTAL]]) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: -1, 0, 1, 2>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
-  // CHECK: stablehlo.concatenate %[[ONE]], %[[TOTAL]], dim = 0
+  // CHECK: stablehlo.add %[[ONE]], %[[TOTAL]] : tensor<1x3xf32>
   // CHECK: stablehlo.select %{{.*}}, %{{.*}}, %[[TOTAL]] : tensor<i1>, tensor<1x3xf32>
   // CHECK: %[[TWO:.*]] = "dtensor.shard_permute"(%{{.*}}) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: -1, -1, 0, 1>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
   // CHECK: %[[BEFORE:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[ONE]] : tensor<i1>, tensor<1x3xf32>
