@@ -8,7 +8,7 @@ split as many as make each device compute no more than if all computed the whole
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dtensor.dialect.attributes import layout_of
 from dtensor.dialect.layout import Layout
@@ -37,6 +37,7 @@ class Shards:
         self.graph: Graph | None = None
         self._function, self._meshes = function, meshes
         self._most = max((mesh.size for mesh in meshes.values()), default=1)
+        self._near: Callable[[ValueDim], Iterable[ValueDim]] | None = None
         self._splits: dict[ValueDim, int] | None = None
         self._nearly: dict[ValueDim, int] | None = None
         self._made: dict[tuple[Value, int], tuple[Value, int]] = {}
@@ -138,6 +139,7 @@ class Shards:
         """The shards of each dimension that walks together with one that a layout given splits."""
         if self.graph is None or self._splits is None:
             self.graph, self._splits = read_graph(self._function), {}
+            self._near = neighbours(self.graph)
             for index, layout in read_pins(self.graph, self._meshes).layouts.items():
                 for d, dim in enumerate(layout.dims):
                     if dim.split > 1:
@@ -151,12 +153,13 @@ class Shards:
     ) -> None:
         """Find what is split as these are; `may` says to which sizes, of so many shards."""
         assert self.graph is not None
-        near = neighbours(self.graph)
+        assert self._near is not None
         while left:
             place = left.pop()
             shards, size = found[place], self._size(place)
             alike = split_alike(self.graph, place)
-            for other in (*near(place), *(n for n in alike if may(size, self._size(n), shards))):
+            likely = [other for other in alike if may(size, self._size(other), shards)]
+            for other in (*self._near(place), *likely):
                 if other not in found:
                     found[other] = shards
                     left.append(other)

@@ -72,7 +72,8 @@ class FindFormsPass(Pass):
     What is computed of rows that a gather picks from a table, split by layouts given, and is
     reduced over the indices then, attention to pages of a cache say, is computed by each shard of
     its own rows, if less is sent so. A gather that products alone read becomes one
-    `dtensor.gather_dot` with each of them: the shards of the table multiply what they own.
+    `dtensor.gather_dot` with each of them: the shards of the table multiply what they own. What a
+    select puts in the place of some rows before a product is multiplied, and put there after it.
     A loop along a dimension that layouts given split, whose carries each trip multiplies, adds to
     or keeps between bounds, becomes loops of blocks side by side, whose totals a `dtensor.scan`
     combines; carries that others depend on, the maximum of a softmax say, come first. If trips do

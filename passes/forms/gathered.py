@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
-from dtensor.passes.builder import Builder
+from dtensor.passes.builder import Builder, Operand
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.walked import Walks, is_marked, labels_of, moved_walks
 from dtensor.passes.ops.attributes import dot_sides, element_of, shape_of, splat_number, spread_dims
@@ -26,7 +26,6 @@ from dtensor.passes.ops.numbers import known_integers
 
 Dims = list[list[int]]  # per dimension of a value, the dimensions of the gather that it walks
 Pairs = list[tuple[int, int]]
-Filled = tuple[Value, tuple[int, ...]]
 
 _ALGORITHM = "algorithm"  # of a dot_general, which may treat its operands differently
 
@@ -55,6 +54,49 @@ def replace_products(gather: ir.Operation, function: Rewriting) -> None:
         product.replace(gather, shape, indexed, function)
 
 
+@dataclass(frozen=True)
+class _Fill:
+    """A select that puts one number in the place of rows, those that are not there perhaps.
+
+    Attributes:
+        mask: what it selects by.
+        walked: the dimensions of the gather that the mask has.
+        side: which of the operands of the select the rows are.
+        number: what it puts in the place of others, repeated.
+    """
+
+    mask: Value
+    walked: tuple[int, ...]
+    side: int
+    number: Value
+
+    @property
+    def is_nan(self) -> bool:
+        """Whether the number is NaN."""
+        return math.isnan(splat_number(self.number) or 0)
+
+    def is_right(self, product: ir.Operation) -> bool:
+        """Whether the select may come after a product: NaN times anything is NaN."""
+        is_product = product.name == "stablehlo.multiply"
+        same = element_of(product.results[0]) == element_of(self.number)
+        return self.is_nan or (is_product and same)
+
+    def of_product(self, make: Builder, shape: Sequence[int], other: Value) -> Operand:
+        """What the product with the other operand is where the number stands."""
+        if self.is_nan:
+            return math.nan
+        return make.binary("multiply", make.reshape(other, shape), make.reshape(self.number, shape))
+
+    def filled(self, make: Builder, value: Value, dims: Sequence[int], beyond: Operand) -> Value:
+        """A value with `beyond` where the number stands; `dims` are where it has `walked`."""
+        sizes = make.shape_of(self.mask)
+        kept = [d for d, size in zip(dims, sizes, strict=True) if size > 1]
+        shape = make.shape_of(value)
+        mask = make.reshape(self.mask, [shape[d] for d in kept])
+        mask = make.spread(mask, shape, kept)
+        return make.select(mask, *((value, beyond) if self.side == 1 else (beyond, value)))
+
+
 @dataclass
 class _Product:
     """A product that reads what is gathered, in another shape perhaps.
@@ -63,8 +105,7 @@ class _Product:
         op: a multiply, or a dot_general.
         side: which of its operands is gathered.
         dims: per dimension of that operand, the dimensions of the gather that it walks.
-        fills: masks of the rows that there are: NaN stands for the others. With each come the
-            dimensions of the gather that the mask has.
+        fills: what stands in the place of rows, the innermost first.
         batching: pairs of dimensions of the two that the result has.
         summed: pairs of dimensions that it does not have.
     """
@@ -72,7 +113,7 @@ class _Product:
     op: ir.Operation
     side: int
     dims: Dims
-    fills: tuple[Filled, ...] = ()
+    fills: tuple[_Fill, ...] = ()
 
     def __post_init__(self) -> None:
         self.batching: Pairs = [(d, d) for d in range(len(self.dims))]
@@ -104,7 +145,7 @@ class _Product:
         batching = {r for k, _ in self.batching for r in self.dims[k]}
         if self._sums & indexed and not indexed <= batching | self._sums:
             return False
-        return all(indexed.issuperset(walked) for _, walked in self.fills)
+        return all(indexed.issuperset(f.walked) and f.is_right(self.op) for f in self.fills)
 
     @property
     def _sums(self) -> set[int]:
@@ -155,13 +196,10 @@ class _Product:
         function.replace(self.op, make.reshape(result, shape_of(old)))
 
     def _filled(self, make: Builder, value: Value, place: dict[int, int]) -> Value:
-        """A value with NaN where there are no rows; `place` says where it has each dimension."""
-        shape = make.shape_of(value)
-        for mask, walked in self.fills:
-            kept = [r for r, size in zip(walked, make.shape_of(mask), strict=True) if size > 1]
-            mask = make.reshape(mask, [shape[place[r]] for r in kept])
-            mask = make.spread(mask, shape, [place[r] for r in kept])
-            value = make.select(mask, value, math.nan)
+        """A value with what stands in the place of rows; `place` says where its dimensions are."""
+        for fill in self.fills:
+            beyond = fill.of_product(make, make.shape_of(value), self.other)
+            value = fill.filled(make, value, [place[r] for r in fill.walked], beyond)
         return value
 
     def _other_split(self, shape: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -199,13 +237,13 @@ class _Reading:
     moves: list[ir.Operation] = field(default_factory=list)
     seen: set[Value] = field(default_factory=set)
 
-    def follow(self, value: Value, dims: Dims, fills: tuple[Filled, ...] = ()) -> bool:
+    def follow(self, value: Value, dims: Dims, fills: tuple[_Fill, ...] = ()) -> bool:
         """Whether all that reads a value is products, or moves that only products read."""
         self.seen.add(value)
         uses = [(use.owner.operation, use.operand_number) for use in value.uses]
         return bool(uses) and all([self._reads(op, side, dims, fills) for op, side in uses])
 
-    def _reads(self, op: ir.Operation, side: int, dims: Dims, fills: tuple[Filled, ...]) -> bool:
+    def _reads(self, op: ir.Operation, side: int, dims: Dims, fills: tuple[_Fill, ...]) -> bool:
         if op.block != self.gather.block or is_marked(op):
             return False  # a loop would gather in each turn
         match op.name:
@@ -218,8 +256,8 @@ class _Reading:
                 *map(element_of, (op.operands[0], op.results[0]))
             ):
                 moved = dims
-            case "stablehlo.select" if side == 1:
-                fill = _fill(op, dims)
+            case "stablehlo.select" if side > 0:
+                fill = _fill(op, side, dims)
                 moved = None if fill is None else dims
                 fills += () if fill is None else (fill,)
             case _:
@@ -234,17 +272,16 @@ class _Reading:
         return None if found is None else [labels_of([walked]) for walked in found]
 
 
-def _fill(select: ir.Operation, dims: Dims) -> Filled | None:
-    """The mask of rows in whose place a select puts no NaN; None if it puts anything else."""
-    mask, _, other = select.operands
-    number = splat_number(other)
-    if number is None or not math.isnan(number):
+def _fill(select: ir.Operation, side: int, dims: Dims) -> _Fill | None:
+    """The number that a select puts in the place of rows; None if it puts anything else."""
+    mask, other = select.operands[0], select.operands[3 - side]
+    if splat_number(other) is None:
         return None
     spread = made_by("stablehlo.broadcast_in_dim", mask)
     places = list(range(len(shape_of(mask))))
     if spread is not None:
         mask, places = spread.operands[0], spread_dims(spread)
     sizes, full = shape_of(mask), shape_of(other)
-    walked = [r for d in places for r in dims[d]]
+    walked = tuple(r for d in places for r in dims[d])
     is_whole = [full[d] for d in places] == sizes and len(walked) == len(sizes)
-    return (mask, tuple(walked)) if is_whole else None
+    return _Fill(mask, walked, side, other) if is_whole else None

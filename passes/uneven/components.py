@@ -144,8 +144,15 @@ def _reach_split(graph: Graph, pins: Pins, ties: list[Tied], even: list[Tied]) -
 
 
 def neighbours(graph: Graph) -> Callable[[ValueDim], Iterator[ValueDim]]:
-    """Gives the dimensions that the nodes around a value walk together with one of its own."""
+    """Gives the dimensions that the nodes around a value walk together with one of its own.
+
+    What is given may be called once operations were erased: it looks at none.
+    """
     groups: dict[int, dict[tuple[int, int], Carriers]] = {}
+    for node in graph.nodes:
+        if node.kind == OP and node.rule is not None and id(node.rule) not in groups:
+            found = [carriers for _, carriers in _walked(node, node.rule)]
+            groups[id(node.rule)] = {at: each for each in found for at in each}
 
     def beside(place: ValueDim) -> Iterator[ValueDim]:
         value, d = place
@@ -155,11 +162,8 @@ def neighbours(graph: Graph) -> Callable[[ValueDim], Iterator[ValueDim]]:
             if node.kind in TIES:
                 yield from [(other, d) for other in (*node.operands, *node.results)]
             elif node.kind == OP and node.rule is not None:
-                near = groups.get(id(node.rule))
-                if near is None:
-                    found = [carriers for _, carriers in _walked(node, node.rule)]
-                    near = groups[id(node.rule)] = {at: each for each in found for at in each}
-                yield from [_place(node, *carrier) for carrier in near.get((slot, d), ())]
+                near = groups[id(node.rule)].get((slot, d), ())
+                yield from [_place(node, *carrier) for carrier in near]
 
     return beside
 

@@ -168,3 +168,39 @@ def test_a_product_of_rows_with_a_product_of_the_same_rows() -> None:
 
     table, ids, others = numbers((40, 3)), picks((2, 5), 40), numbers((2, 5, 3))
     run(again, LINE, [["x", UNSHARDED], WHOLE, WHOLE], table, ids, others)
+
+
+def zero_beyond(table: Any, ids: Any, others: Any) -> Any:
+    return jnp.where((ids >= 0) & (ids < len(table)), table[ids], 0.0) * others
+
+
+def bound_below(table: Any, ids: Any, others: Any) -> Any:
+    rows = jnp.where((ids > 12)[:, None], jnp.asarray(2, table.dtype), table[ids])
+    return others * jnp.where((ids < 1)[:, None], rows, jnp.asarray(3, table.dtype))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.int32])
+def test_numbers_that_stand_for_rows_are_multiplied(dtype: Any) -> None:
+    """A select between a gather and a product comes after it, and selects what they would give."""
+    table, ids, others = numbers((16, 5), dtype), picks((14,), 16), np.array(numbers((14, 5)))
+    if dtype == jnp.float32:
+        others[2], others[3, 1], table = np.inf, np.nan, table.at[4].set(-np.inf)
+    given = [["x", UNSHARDED], WHOLE, WHOLE]
+    assert len(set(np.asarray(ids) > 12)) == len(set(np.asarray(ids) < 1)) == 2
+    run(bound_below, LINE, given, table, ids, jnp.asarray(others, dtype))
+    given[0] = ["x"]
+    run(zero_beyond, LINE, given, table[:, 0], ids, jnp.asarray(others[:, 1], dtype))
+
+
+def test_points_between_pixels_are_sent_once() -> None:
+    """`map_coordinates` weighs the pixels around each point, and 0 for those beyond the edges."""
+
+    def volume(image: Any, places: Any) -> Any:
+        return jax.scipy.ndimage.map_coordinates(image, places, order=1, mode="constant")
+
+    places = np.random.default_rng(0).uniform(-2, 18, (3, 40)).astype(np.float32)
+    split = ["x", UNSHARDED, UNSHARDED]
+    compiled = run(
+        volume, LINE, [split, WHOLE], numbers((16, 16, 16)), places, error=1e-6, absolute=1e-6
+    )
+    assert sent(compiled) == 2 * 7 / 8 * 40 * 4

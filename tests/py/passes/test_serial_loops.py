@@ -145,6 +145,25 @@ def test_no_more_than_the_carried_values_is_sent(
     assert mesh is GRID or one_by_one(compiled)
 
 
+def test_a_loop_beside_one_that_was_rewritten() -> None:
+    """What the operations of the second tell of shards is known once the first is erased."""
+
+    def program(x: Any) -> Any:
+        def step(c: Any, z: Any) -> Any:
+            scores = c[:, :, None] + WEIGHTS
+            return scores.max(1) + z, scores.argmax(1)
+
+        def back(state: Any, row: Any) -> Any:
+            return jnp.take_along_axis(row, state[:, None], 1)[:, 0], state
+
+        last, before = lax.scan(step, x[:, 0], jnp.swapaxes(x[:, 1:], 0, 1))
+        return lax.scan(back, last.argmax(-1), before, reverse=True)[1].T, last.max(-1)
+
+    x = normal(8 * 128).reshape(8, 128, 6)
+    compiled = run(program, GRID, [["x", "y", UNSHARDED]], x, error=2e-5)
+    assert sent(compiled) < x.nbytes / 8
+
+
 @pytest.mark.parametrize("program", [forward, recurrent], ids=lambda f: f.__name__)
 def test_gradients(program: Callable[..., Any]) -> None:
     def loss(x: Any) -> Any:
