@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -50,13 +50,16 @@ class _Program:
     put: Callable[[Any], Any]
 
 
-def measure(workload: Workload, calls: int, compilations: int = 2) -> dict[str, dict[str, Any]]:
+def measure(
+    workload: Workload, calls: int, compilations: int = 2, compilers: Sequence[str] = COMPILERS
+) -> dict[str, dict[str, Any]]:
     """Compile and run a workload under each compiler; the fields of a `Measured` for each.
 
     Args:
         workload: what to run.
         calls: how often each is called again, in turns; the first call counts where it is alone.
         compilations: how often each compiles it. The shortest counts: the first also imports.
+        compilers: which of them.
     """
     mesh = jax.make_mesh(
         tuple(workload.mesh.values()),
@@ -65,10 +68,8 @@ def measure(workload: Workload, calls: int, compilations: int = 2) -> dict[str, 
     )
     arguments = workload.arguments()
     expected = jax.jit(workload.function)(*arguments)
-    programs = {
-        "dtensor": _by_dtensor(workload, mesh, compilations),
-        "jax": _by_jax(workload, mesh, compilations),
-    }
+    compiled_by = {"dtensor": _by_dtensor, "jax": _by_jax}
+    programs = {name: compiled_by[name](workload, mesh, compilations) for name in compilers}
     seconds: dict[str, list[float]] = {name: [] for name in programs}
     differences: dict[str, float] = {}
     for turn in range(calls + 1):

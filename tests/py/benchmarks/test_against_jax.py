@@ -40,9 +40,10 @@ def test_a_workload_is_measured_under_both() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_both_compute_what_one_device_does(name: str) -> None:
-    for found in measure(WORKLOADS[name], calls=0, compilations=1).values():
-        assert found["largest_difference"] < 1e-5  # sums of float32 over 8 shards
+def test_a_workload_computes_what_one_device_does(name: str) -> None:
+    """Under dtensor; that jax.jit divides the others as it should, the benchmark itself says."""
+    (found,) = measure(WORKLOADS[name], 0, compilations=1, compilers=("dtensor",)).values()
+    assert found["largest_difference"] < 1e-5  # sums of float32 over 8 shards
 
 
 def results(*bytes_of: tuple[float, float]) -> dict[str, Any]:

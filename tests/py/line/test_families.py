@@ -14,7 +14,8 @@ import dtensor
 from tests.py.line.families import FAMILIES, Family
 from tests.py.line.layouts import all_layouts, array, assert_same, mesh, sample
 
-COMBINATIONS = 4  # of layouts, per family and element type: other ones for each
+# Of layouts, per family: other ones for each element type, of which float32 stands for all.
+COMBINATIONS = {"float32": 4, "bfloat16": 2, "int32": 2}
 
 
 def inputs(family: Family, dtype: str) -> list[np.ndarray[Any, Any]]:
@@ -35,7 +36,7 @@ def test_a_family_gives_what_one_device_gives(name: str, dtype: str) -> None:
     arrays = inputs(family, dtype)
     want = jax.jit(family.fn)(*arrays)
     chooser = random.Random(f"{name} {dtype}")
-    for layouts in sample(list(family.shapes), COMBINATIONS, seed=f"{name} {dtype}"):
+    for layouts in sample(list(family.shapes), COMBINATIONS[dtype], seed=f"{name} {dtype}"):
         out = {
             key: None if chooser.random() < 0.5 else chooser.choice(all_layouts(value.shape))
             for key, value in want.items()
@@ -63,6 +64,7 @@ BLOCKED: list[tuple[Any, ...]] = [
 @pytest.mark.parametrize("specs", BLOCKED, ids=[str(i) for i in range(len(BLOCKED))])
 def test_blocks_and_parts_of_axes_inside_a_program_change_no_value(specs: tuple[Any, ...]) -> None:
     layout = dtensor.Layout(specs, mesh())
+    first = BLOCKED.index(specs) % 4  # of the layouts that are given, each has others
 
     def fn(a: jax.Array) -> dict[str, jax.Array]:
         b = dtensor.relayout(a * 2, layout)
@@ -76,7 +78,7 @@ def test_blocks_and_parts_of_axes_inside_a_program_change_no_value(specs: tuple[
 
     a = array((48, 8, 4), "float32", 3)
     want = jax.jit(fn)(a)
-    for given in all_layouts(a.shape)[::4]:
+    for given in all_layouts(a.shape)[first::8]:
         got = dtensor.jit(fn, in_layouts=(given,))(a)
         for key, value in want.items():
             assert_same(got[key], value, f"{key} of {layout.short()} from {given.short()}")

@@ -124,11 +124,17 @@ def totals_alone(compiled: Compiled, carries: int = 1) -> bool:
     return 0 < sent(compiled) <= (12 * carries + 12) * SLICE
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize(
-    ("n", "mesh", "axes"),
-    [(301, LINE, "x"), (320, GRID, "y"), (301, GRID, ("x", "y")), (320, FIVE, "x")],
-)
+MESHES = [(301, LINE, "x"), (320, GRID, "y"), (301, GRID, ("x", "y")), (320, FIVE, "x")]
+# Each program on two meshes, one of which divides its trips.
+SPLIT = [
+    pytest.param(*split, program, id=f"{program.__name__}-{k}")
+    for i, program in enumerate(PROGRAMS)
+    for k, split in enumerate(MESHES)
+    if (i + k // 2) % 2 == k % 2
+]
+
+
+@pytest.mark.parametrize(("n", "mesh", "axes", "program"), SPLIT)
 def test_only_totals_are_sent(n: int, mesh: Mesh, axes: Any, program: Callable[..., Any]) -> None:
     rows = [axes, UNSHARDED]
     compiled = run(program, mesh, [rows, rows], factors(n), whole(n))

@@ -1,6 +1,7 @@
 """Gathers whose positions are computed of constants, and their gradients: cuts, not gathers."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ from dtensor.dialect.context import make_context, parse_module
 from dtensor.passes.cuts.digits import PositionDigits
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.numbers import known_integers
+from tests.py.on_host import on_host
 
 MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
 IMAGE = np.random.default_rng(0).normal(size=(4, 16, 8, 6)).astype(np.float32)
@@ -227,27 +229,35 @@ FRAMES: dict[str, Function] = {
 }
 
 
-@pytest.mark.parametrize("is_gradient", [False, True])
-@pytest.mark.parametrize(
-    "sizes", [(("x", 2), ("y", 4)), (("x", 3), ("y", 2)), (("x", 5),)], ids=str
-)
-@pytest.mark.parametrize("case", FRAMES)
-def test_frames(case: str, sizes: Any, is_gradient: bool) -> None:
-    forward, count = FRAMES[case], int(np.prod([size for _, size in sizes]))
-    mesh = dtensor.create_mesh(list(sizes), devices=jax.devices()[:count])
+@cache
+def of_frames(case: str, is_gradient: bool) -> Function:
+    """One function for all meshes: jax compiles it for one device once."""
+    forward = FRAMES[case]
 
     def weighted(a: Any) -> Any:
         found = forward(a)
         return (jnp.cos(found) * jnp.arange(found.size).reshape(found.shape) / found.size).sum()
 
-    function = jax.grad(weighted) if is_gradient else forward
+    return jax.grad(weighted) if is_gradient else forward
+
+
+FRAMED = [(("x", 2), ("y", 4)), (("x", 3), ("y", 2)), (("x", 5),)]
+
+
+@pytest.mark.parametrize("is_gradient", [False, True])
+@pytest.mark.parametrize("sizes", FRAMED, ids=str)
+@pytest.mark.parametrize("case", FRAMES)
+def test_frames(case: str, sizes: Any, is_gradient: bool) -> None:
+    """Each case in each of three layouts, on another mesh in each; its gradient likewise."""
+    function, count = of_frames(case, is_gradient), int(np.prod([size for _, size in sizes]))
+    mesh = dtensor.create_mesh(list(sizes), devices=jax.devices()[:count])
     layouts = [sizes[-1][0], None], [tuple(name for name, _ in sizes), None], [None, "x"]
-    turn = [*FRAMES].index(case) % len(layouts)  # gradients have one of them each, in turn
-    for specs in layouts[turn : turn + 1] if is_gradient else layouts:
-        step = dtensor.jit(function, in_layouts=(dtensor.Layout(specs, mesh),), mesh=mesh)
-        found, expected = step(TABLE), jax.jit(function)(TABLE)
-        # sums of up to twenty frames, in another order
-        np.testing.assert_allclose(found.to_jax(), expected, rtol=1e-5, atol=1e-5)
+    turn = [*FRAMES].index(case) + FRAMED.index(sizes) + is_gradient
+    layout = dtensor.Layout(layouts[turn % len(layouts)], mesh)
+    step = dtensor.jit(function, in_layouts=(layout,), mesh=mesh)
+    (found,), expected = on_host(step(TABLE)), jax.jit(function)(TABLE)
+    # sums of up to twenty frames, in another order
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 SIGNAL = np.random.default_rng(3).normal(size=(4, 4096)).astype(np.float32)

@@ -120,15 +120,14 @@ def test_along_a_split_dimension(name: str) -> None:
     assert sent(compiled) <= columns * COLUMN
 
 
+def every(x: Any) -> Any:
+    return [function(x) for function, _ in PROGRAMS.values()]
+
+
 @pytest.mark.parametrize("mesh", [FIVE, SIX], ids=lambda mesh: mesh.short())
 @pytest.mark.parametrize("size", [7, 13, 32])
 def test_other_sizes(mesh: Mesh, size: int) -> None:
-    x = RANDOM.normal(size=(2, size)).astype(np.float32)
-
-    def every(x: Any) -> Any:
-        return [function(x) for function, _ in PROGRAMS.values()]
-
-    run(every, x, mesh)
+    run(every, RANDOM.normal(size=(2, size)).astype(np.float32), mesh)
 
 
 @pytest.mark.parametrize("name", GRADIENTS)

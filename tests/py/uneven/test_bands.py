@@ -56,12 +56,13 @@ def test_rows_beside_a_shard_are_sent(name: str) -> None:
 
 
 SIZES = [(90, 60), (60, 24), (45, 30)]
-# Every second one is differentiated, so that each method, size and layout is.
+# Values and gradients of each method and size in one layout each, in turn: each method has all of
+# them, and so has each size.
 RESIZED = [
-    pytest.param(method, size, layout, (i + j + k) % 2 == 0, id=f"{method}-{size}-{name}")
+    pytest.param(method, size, LAYOUTS[(i + j + is_gradient) % 3], is_gradient)
     for i, method in enumerate(["bilinear", "cubic", "lanczos3"])
     for j, size in enumerate(SIZES)
-    for k, (layout, name) in enumerate(zip(LAYOUTS, ["2x4", "5", "3x2"], strict=True))
+    for is_gradient in (False, True)
 ]
 
 
