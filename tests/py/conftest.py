@@ -56,9 +56,3 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 20, 40)
-
-
-def pytest_runtestloop() -> None:
-    from tests.py.jax_contexts import share_contexts  # imports jax, for which all is set now
-
-    share_contexts()
