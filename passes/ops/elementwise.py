@@ -193,11 +193,6 @@ def _is_exact(operation: ir.Operation, parts: str) -> bool:
     return all([known or part == "P" for part, known in pairs])
 
 
-def _of_its_type(op: ir.Operation, _: list[ir.Operation]) -> list[Value]:
-    """What is converted to the type that it has, as JAX does with numbers of weak types."""
-    return list(op.operands) if op.operands[0].type == op.results[0].type else []
-
-
 def _same_dims(op: OpInfo) -> RuleBuilder:
     shape = op.result_shapes[0]
     builder = RuleBuilder(op)
@@ -219,13 +214,7 @@ COSTLY = replace(ELEMENTWISE, costly=True)
 MULTIPLY = replace(ELEMENTWISE, known=known_scales)
 DIVIDE = replace(COSTLY, known=known_scales)
 GAMMA = replace(COSTLY, accuracy=cancelling)  # zero at 1 and 2, and between
-CONVERT = OpDef(
-    convert_rule,
-    fuses=True,
-    resizes=True,
-    anew=_of_its_type,
-    padding=padding.ANY,
-)
+CONVERT = OpDef(convert_rule, fuses=True, resizes=True, padding=padding.ANY)
 BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True, padding=padding.ANY)
 OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)
 ALIKE = OpDef(alike_rule, (local(lambda op: op.operands),), moves_only=True, padding=padding.ANY)

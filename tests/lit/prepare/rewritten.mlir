@@ -128,19 +128,3 @@ func.func @main(%a: tensor<6x5xi16>, %b: tensor<6x5xi16>, %c: tensor<6x5xui8>) -
   %1 = chlo.mulhi %c, %c : tensor<6x5xui8>, tensor<6x5xui8> -> tensor<6x5xui8>
   return %0, %1 : tensor<6x5xi16>, tensor<6x5xui8>
 }
-
-// -----
-
-// What is of that type already is not converted: JAX writes so of numbers with no type of their own.
-// CHECK-LABEL: func.func @main
-func.func @main(%a: tensor<2x3xf32>) -> tensor<2x3xf64> {
-  %cst = stablehlo.constant dense<2.0> : tensor<2x3xf32>
-  %0 = stablehlo.convert %cst : tensor<2x3xf32>
-  // CHECK: %[[TWO:.*]] = stablehlo.constant dense<2.0
-  // CHECK: %[[SUM:.*]] = stablehlo.add %arg0, %[[TWO]]
-  %1 = stablehlo.add %a, %0 : tensor<2x3xf32>
-  // CHECK: %[[WIDE:.*]] = stablehlo.convert %[[SUM]]
-  // CHECK: return %[[WIDE]]
-  %2 = stablehlo.convert %1 : (tensor<2x3xf32>) -> tensor<2x3xf64>
-  return %2 : tensor<2x3xf64>
-}
