@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from dtensor.compiler.api import jit
 from dtensor.compiler.options import CompileOptions
@@ -82,3 +83,14 @@ def kinds(compiled: Compiled) -> set[str]:
 def one_by_one(compiled: Compiled) -> bool:
     """Whether 8 shards run one after another, each from what the one before it sends."""
     return any(c.kind == "shard_permute" and c.trip_count == 7 for c in compiled.collectives)
+
+
+def split_trips(programs: Sequence[Callable[..., Any]]) -> list[Any]:
+    """Each loop with two of three `(trips, mesh, axes)`: trips that the axes divide, or do not."""
+    splits = [(192, LINE, "x"), (166, GRID, "y"), (301, LINE, "x")]
+    return [
+        pytest.param(*split, program, id=f"{program.__name__}-{k}")
+        for i, program in enumerate(programs)
+        for k, split in enumerate(splits)
+        if (i + k) % 3
+    ]

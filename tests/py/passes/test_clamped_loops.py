@@ -15,7 +15,7 @@ import pytest
 from jax import lax
 
 from dtensor.dialect.layout import UNSHARDED
-from tests.py.passes.on_mesh import GRID, LINE, one_by_one, run, sent
+from tests.py.passes.on_mesh import LINE, one_by_one, run, sent, split_trips
 
 ROWS = ["x", UNSHARDED]
 Array = np.ndarray[Any, Any]
@@ -79,16 +79,7 @@ def two(x: Any, a: Any) -> Any:
 PROGRAMS: list[Callable[..., Any]] = [envelope, clipped, waiting, turned, two]
 
 
-# Each program on two of these: an axis of a mesh has another, and trips divide or do not.
-SPLIT = [
-    pytest.param(*split, program, id=f"{program.__name__}-{k}")
-    for i, program in enumerate(PROGRAMS)
-    for k, split in enumerate([(192, LINE, "x"), (166, GRID, "y"), (301, LINE, "x")])
-    if (i + k) % 3
-]
-
-
-@pytest.mark.parametrize(("n", "mesh", "axes", "program"), SPLIT)
+@pytest.mark.parametrize(("n", "mesh", "axes", "program"), split_trips(PROGRAMS))
 def test_bounds_factors_and_what_is_added_are_sent(
     n: int, mesh: Any, axes: Any, program: Callable[..., Any]
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 from dtensor.dialect.layout import UNSHARDED
-from tests.py.passes.on_mesh import GRID, LINE, run, sent
+from tests.py.passes.on_mesh import LINE, run, sent, split_trips
 
 
 def filtered(x: Any, y: Any) -> Any:
@@ -132,16 +132,7 @@ PROGRAMS: list[Callable[..., Any]] = [
 ]
 
 
-# Each program on two of these: an axis of a mesh has another, and trips divide or do not.
-SPLIT = [
-    pytest.param(*split, program, id=f"{program.__name__}-{k}")
-    for i, program in enumerate(PROGRAMS)
-    for k, split in enumerate([(192, LINE, "x"), (166, GRID, "y"), (301, LINE, "x")])
-    if (i + k) % 3
-]
-
-
-@pytest.mark.parametrize(("n", "mesh", "axes", "program"), SPLIT)
+@pytest.mark.parametrize(("n", "mesh", "axes", "program"), split_trips(PROGRAMS))
 def test_rows_are_carried(n: int, mesh: Any, axes: Any, program: Callable[..., Any]) -> None:
     x, y = np.random.default_rng(n).normal(size=(2, n, 6)).astype(np.float32)
     rows = [axes, UNSHARDED]

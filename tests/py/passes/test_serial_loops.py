@@ -16,7 +16,7 @@ import pytest
 from jax import lax
 
 from dtensor.dialect.layout import UNSHARDED
-from tests.py.passes.on_mesh import GRID, LINE, one_by_one, run, sent
+from tests.py.passes.on_mesh import GRID, LINE, one_by_one, run, sent, split_trips
 
 ROWS = ["x", UNSHARDED]
 WEIGHTS = np.random.default_rng(3).normal(size=(6, 6)).astype(np.float32)
@@ -132,16 +132,7 @@ PROGRAMS: list[Callable[..., Any]] = [
 ]
 
 
-# Each program on two of these: an axis of a mesh has another, and trips divide or do not.
-SPLIT = [
-    pytest.param(*split, program, id=f"{program.__name__}-{k}")
-    for i, program in enumerate(PROGRAMS)
-    for k, split in enumerate([(192, LINE, "x"), (166, GRID, "y"), (301, LINE, "x")])
-    if (i + k) % 3
-]
-
-
-@pytest.mark.parametrize(("n", "mesh", "axes", "program"), SPLIT)
+@pytest.mark.parametrize(("n", "mesh", "axes", "program"), split_trips(PROGRAMS))
 def test_no_more_than_the_carried_values_is_sent(
     n: int, mesh: Any, axes: Any, program: Callable[..., Any]
 ) -> None:
