@@ -102,7 +102,7 @@ class _Maker(Maker):
     ) -> tuple[Strategy, ...]:
         return found
 
-    def of(self, node: Node, start: Strategy, now: Strategy, moves: Moves) -> Options:
+    def of(self, node: Node, start: Strategy, now: Strategy, moves: Moves | None) -> Options:
         """The strategies of a node, those of an argument with what its bytes cost."""
         options = super().of(node, start, now, moves)
         if node.kind != ARGUMENT:

@@ -30,7 +30,8 @@ _LARGE = 10_000  # entries; a variable with larger tables is not searched either
 _BETWEEN = 5  # times as many entries may be visited to eliminate what stands between two others
 _TINY = 1e-8  # microseconds
 _STAY = 1e-7  # microseconds by which the present plan is preferred among equals
-_GAP = 5e-4  # of the cost; messages stop when the bound is as near as that
+_GAP = 5e-4  # of the cost; where the bound is as near as that, messages have said enough
+_MET = 1e-9  # of the cost; a plan as near the bound as that is the cheapest
 _LITTLE = 300_000  # entries of all tables; where there are more and a gap is left,
 _SHARE = 0.0015  # of the bound is what the states score that are kept, or less
 
@@ -96,6 +97,9 @@ class Elimination:
             unary[start] -= _STAY
         self.reduce()
         bound = self._messages_of_rest() if self.left else 0.0
+        cost = self._of_start() + self.done
+        if self.left and cost <= bound + _MET * abs(bound) + 2 * _TINY:
+            return Solution(self.back({x: self.start[x] for x in self.left}), cost, 0)
         while not self.finish():
             self._narrow()
         return Solution(self.back({}), bound if self.narrowed else self.done, len(self.narrowed))
@@ -145,7 +149,7 @@ class Elimination:
         Where a gap is left and the tables are not small, so do those that score much.
         """
         messages = self.messages(self._of_start() + self.done + _TINY)
-        messages.run(self.effort.passes, _GAP, looks=True)
+        messages.run(self.effort.passes, _MET, looks=True)
         bound = messages.bound + self.done
         self._begin_at(messages)
         if messages.gap > _GAP and self.effort.more:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -44,6 +45,7 @@ class Limits:
         sweeps: rounds of single changes after that.
         polish: rounds of messages after that, which may find a better plan; they need the bound.
         bound: whether to find what no plan costs less than.
+        below: seconds; where messages prove that no plan costs less, none is looked for.
     """
 
     passes: int = 16
@@ -57,6 +59,7 @@ class Limits:
     sweeps: int = 4
     polish: int = 0
     bound: bool = False
+    below: float = math.inf
 
 
 EFFORTS: Final[Mapping[str, Limits]] = {

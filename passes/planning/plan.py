@@ -33,6 +33,7 @@ class Plan:
         strategies: per node of the graph, its strategy.
         classes: per node of the graph, the number of its class: nodes of one are laid out alike.
         seconds: planned seconds per execution, work and communication.
+        price: seconds that the search counts beside these: see `Strategy`.
         communication: the part of them that relayouts take.
         bound: seconds that no plan falls below in which equal layers are laid out alike; None if
             nobody asked and elimination does not say.
@@ -43,6 +44,7 @@ class Plan:
     strategies: list[Strategy]
     classes: list[int]
     seconds: float
+    price: float
     communication: float
     bound: float | None
     alternatives: dict[int, Alternative]
@@ -90,7 +92,7 @@ def make_plan(
     bound = None if bound is None else min(bound - priced, seconds)  # above it by rounding alone
     communication = seconds - work
     others = alternatives(problem)
-    return Plan(specs, strategies, problem.node_of, seconds, communication, bound, others)
+    return Plan(specs, strategies, problem.node_of, seconds, priced, communication, bound, others)
 
 
 def _solve(problem: Problem, limits: Limits) -> float | None:

@@ -113,8 +113,11 @@ class Problem:
             cls = self.prices.class_of(info.shape, info.itemsize)
             self.values.append(ValueClass(key[0], key[1], users, weight, cls, v))
 
-    def let_change(self, moves: Moves) -> None:
-        """Let nodes choose among the strategies that change the sub-axes of one set alone."""
+    def let_change(self, moves: Moves | None) -> None:
+        """Let nodes choose among the strategies that change the sub-axes of one set alone.
+
+        With None, among those that the present one becomes without some of its sub-axes.
+        """
         self._moves = moves
         self._options: list[Options | None] = [None] * len(self.now)
 

@@ -12,6 +12,8 @@ near it are looked for (`refine`).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, cycle, islice
 
@@ -52,6 +54,8 @@ def solve(problem: Problem, limits: Limits) -> bool:
     """Leave the cheapest plan found in `problem.now`; whether its model has none cheaper."""
     axes = problem.maker.mesh_axes
     if len(axes) < _MANY_AXES and _has_few_choices(problem, limits.most):
+        if _costs_no_less(problem, limits.below):
+            return False
         is_least = _search(problem, limits)
         if not problem.maker.has_left_out:
             return is_least
@@ -86,24 +90,39 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits) -> bool:
     if has_few and is_small:
         if _search(problem, limits) and not maker.has_left_out:
             return True
-    begun = list(problem.now)
     apart = axes if len(axes) > 1 else tuple([frozenset([axis]) for axis in sorted(everything)])
     if limits.pairs or (is_small and not has_few):
         apart = tuple([one | other for one, other in combinations(apart, 2)])
-    _in_turn(problem, apart, limits)
-    if has_few and is_small and begun != problem.start:
+    last = (everything,) if has_few else apart
+    problem.let_change(last)
+    ends_together = not has_few or _has_few_choices(problem, _MOST_CHOICES)
+    if ends_together and _costs_no_less(problem, limits.below):
+        return False
+    turns: list[Moves | None] = [(free,) for free in apart]
+    if not ends_together:
+        turns.append(None)
+    if has_few and is_small:
+        _from_two_starts(problem, turns, limits)
+    else:
+        _in_turn(problem, turns, limits)
+    if ends_together:
+        _in_turn(problem, [last, None], limits, (everything,))
+    else:
+        maker.has_left_out = True
+    problem.let_change(last if ends_together else apart)
+    return False
+
+
+def _from_two_starts(problem: Problem, turns: Sequence[Moves | None], limits: Limits) -> None:
+    """As `_in_turn`, from the present plan and from where the problem starts."""
+    begun = list(problem.now)
+    _in_turn(problem, turns, limits)
+    if begun != problem.start:
         found, least = list(problem.now), problem.total()
         problem.now[:] = problem.start
-        _in_turn(problem, apart, limits)
+        _in_turn(problem, turns, limits)
         if problem.total() > least:
             problem.now[:] = found
-    problem.let_change((everything,) if has_few else apart)
-    if not has_few or _has_few_choices(problem, _MOST_CHOICES):
-        _search(problem, limits)
-    else:
-        problem.let_change(apart)
-        maker.has_left_out = True
-    return False
 
 
 def _has_few_choices(problem: Problem, most: float) -> bool:
@@ -117,15 +136,38 @@ def _has_few_choices(problem: Problem, most: float) -> bool:
     return True
 
 
-def _in_turn(problem: Problem, sets: Moves, limits: Limits) -> None:
-    """Let one set of sub-axes after another change, the others held, until none gains."""
-    idle = -1  # sets in a row that gained nothing, since one did
-    for free in islice(cycle(sets), limits.turns * len(sets)):
+def _costs_no_less(problem: Problem, seconds: float) -> bool:
+    """Whether messages soon prove that no strategies that may be taken cost less."""
+    if seconds == math.inf:
+        return False
+    core = Elimination(make_model(problem, FINE), Effort())
+    core.reduce()
+    least = seconds * 1e6 - fixed_cost(problem)
+    if not core.left:
+        return core.done >= least
+    messages = core.messages(least)
+    messages.run(core.effort.passes, 0.0)
+    return messages.bound >= messages.upper
+
+
+def _in_turn(
+    problem: Problem, turns: Sequence[Moves | None], limits: Limits, every: Moves = ()
+) -> None:
+    """Let one after another of what may change do so, the rest held, until none gains.
+
+    Nothing does after a plan that is proved to be the cheapest where `every` sub-axis may change.
+
+    Where that is None each node may lose any of its sub-axes, all nodes at once: no single sub-axis
+    says that values are best gathered at once, and all that follows computed whole.
+    """
+    idle = -1  # turns in a row that gained nothing, since one did
+    for moves in islice(cycle(turns), limits.turns * len(turns)):
         before = problem.total()
-        problem.let_change((free,))
-        _search(problem, limits)
+        problem.let_change(moves)
+        if _search(problem, limits) and moves == every:
+            break
         idle = 0 if problem.total() < before * (1 - _WORTH) else idle + 1
-        if idle == len(sets) - 1:
+        if idle == len(turns) - 1:
             break
 
 

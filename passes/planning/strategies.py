@@ -6,8 +6,8 @@ stay where a plan has them (`Moves`), and the rest may change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, islice, takewhile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, combinations, islice, takewhile
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
@@ -34,6 +34,7 @@ from dtensor.passes.sharding.specs import Specs, is_contiguous
 
 ResultPlaces = Mapping[int, frozenset[int] | None] | None  # by node; None is anywhere
 Moves = tuple[frozenset[int], ...]  # sets of sub-axes; those of one may change together
+HELD = frozenset[int]()  # no sub-axes
 
 _MOST = 400  # strategies of one node
 _LEAST, _ALL = 64, 6000  # of one node, at least, and of all, where few are kept
@@ -103,16 +104,19 @@ class Maker:
             for node in self.graph.nodes
         )
 
-    def of(self, node: Node, start: Strategy, now: Strategy, moves: Moves) -> Options:
+    def of(self, node: Node, start: Strategy, now: Strategy, moves: Moves | None) -> Options:
         """The strategies of a node, `now` among them; none that loses parallelism or memory.
 
         Args:
             node: of the graph.
             start: its strategy where the search starts: what must not be lost.
             now: its strategy in the present plan.
-            moves: which sub-axes may change.
+            moves: which sub-axes may change; None if each stays, or is taken off the node.
         """
-        sets = [self._all(node, now, free) for free in moves]
+        if moves is None:
+            sets = [self._all(node, fewer, HELD) for fewer in self._fewer(node, now)]
+        else:
+            sets = [self._all(node, now, free) for free in moves]
         found = tuple(dict.fromkeys(chain.from_iterable(sets)))
         if len(found) > self.most:
             found = tuple(sorted(found, key=self._worth(node))[: self.most])
@@ -134,6 +138,18 @@ class Maker:
         ins, outs = self.specs.sides(self.graph, node)
         reads, makes = (tuple([side.replicated for side in sides]) for sides in (ins, outs))
         return Strategy(reads, makes, 1)
+
+    def _fewer(self, node: Node, now: Strategy) -> Iterator[Strategy]:
+        """A strategy with each set of the sub-axes that it uses taken off the node."""
+        ins, outs = self.specs.sides(self.graph, node)
+        by_side = self.places(node, now)
+        used = [a for a in range(len(self.specs.sizes)) if any([p[a] != WHOLE for p in by_side])]
+        for off in chain.from_iterable([combinations(used, n) for n in range(len(used) + 1)]):
+            left = [
+                side.of(tuple([WHOLE if a in off else place for a, place in enumerate(places)]))
+                for side, places in zip((*ins, *outs), by_side, strict=True)
+            ]
+            yield Strategy(tuple(left[: len(ins)]), tuple(left[len(ins) :]), 1)
 
     def _divided(
         self, node: Node, rule: OpRule, found: tuple[Strategy, ...], start: Strategy

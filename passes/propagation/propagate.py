@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -52,6 +53,7 @@ class PropagatePass(Pass):
     min_flops: float = 1e5  # a matmul of more flops per device never leaves a usable axis idle
     bound: bool = False  # find what no plan costs less than, for the record of the plan
     effort: str = ""  # fast, normal or best; empty is CompileOptions.effort
+    below: float = math.inf  # seconds; where no plan takes less, any is good enough
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Annotate the module with the planned layouts; keep them in `state` as well."""
@@ -73,6 +75,7 @@ class PropagatePass(Pass):
         ahead = Ahead([], limits, self.min_flops)
         if state.ahead is not None and replace(state.ahead, plans=[]) == ahead:
             ahead = state.ahead
+        limits = replace(limits, below=self.below)
         planned = decide(task, limits, state.ledger, function, ahead.plans)
         write_planned(graph, planned, cost)
         state.planned, state.ahead = planned, ahead

@@ -6,6 +6,7 @@ not divide; of 16 they could have two each. Whether they would, and what that sa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -31,12 +32,14 @@ class Trial:
     Attributes:
         parts: the classes that were made longer than they need be, as `lengths_of` takes them.
         seconds: what the plan takes.
+        cost: the same and what else its search counts.
         ahead: the plan.
     """
 
     parts: Mapping[float, int]
     seconds: float
-    ahead: Ahead | None
+    cost: float
+    ahead: Ahead
 
 
 def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) -> Trial:
@@ -52,7 +55,7 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
     alone = [{place: parts} for place, parts in longer.items()]
     first = best = _trial(module, state, SHORTEST, poison)
     for parts in (longer, *(alone if 1 < len(alone) <= _MOST else ())):
-        found = _trial(module, state, parts, poison)
+        found = _trial(module, state, parts, poison, _ENOUGH * best.cost)
         if found.seconds < _ENOUGH * best.seconds:
             best = found
             if parts is longer:
@@ -67,7 +70,14 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
     return best
 
 
-def _trial(module: ir.Module, state: PassState, parts: Mapping[float, int], poison: bool) -> Trial:
+def _trial(
+    module: ir.Module,
+    state: PassState,
+    parts: Mapping[float, int],
+    poison: bool,
+    below: float = math.inf,
+) -> Trial:
+    """A plan with some lengths; any, where none costs less than `below`."""
     copy = ir.Module.create(module.operation.location)
     for op in module.body.operations:
         op.operation.clone(ip=ir.InsertionPoint(copy.body))
@@ -80,6 +90,7 @@ def _trial(module: ir.Module, state: PassState, parts: Mapping[float, int], pois
     assert lengths is not None, "what a layout does not divide stays as it is"
     Rewriter(function, graph, pins, lengths, apart.ledger, poison).run()
     apart.forget_ir()
-    PropagatePass().run(copy, apart)
-    seconds = sum([record.seconds for record in apart.ledger.of_kind("plan")])
-    return Trial(parts, seconds, apart.ahead)
+    PropagatePass(below=below).run(copy, apart)
+    assert apart.ahead is not None, "propagation keeps its plans"
+    plan = apart.ahead.plans[-1]
+    return Trial(parts, plan.seconds, plan.seconds + plan.price, apart.ahead)

@@ -183,3 +183,32 @@ def test_among_millions_of_choices_two_axes_are_laid_out_one_by_one(
     monkeypatch.setattr(solving, "solve", among_many)
     assert planned_seconds(text, TWO) >= together * (1 - 1e-9)
     assert apart
+
+
+def test_small_arrays_are_gathered_at_once_where_no_single_axis_gains() -> None:
+    def loss(x: Any, y: Any) -> Any:
+        found = (
+            jnp.cov(x, y),
+            x @ y.T @ x,
+            jnp.average(x, axis=1, weights=jnp.abs(y[0])),
+            jnp.ptp(x, 1),
+            jnp.cumulative_sum(x, axis=1, include_initial=True),
+            jnp.i0(x),
+            jnp.sinc(x),
+            jnp.correlate(x[0], y[0], "full"),
+            jnp.clip(x, -0.3, y),
+        )
+        return sum([jnp.sum(jnp.sin(part)) for part in found])
+
+    def seconds(axes: list[tuple[str, int]], *specs: Any) -> float:
+        mesh = dtensor.Mesh.abstract(axes)
+        layouts = tuple([dtensor.Layout(spec, mesh) for spec in specs])
+        arrays = [jax.ShapeDtypeStruct((8, 16), jnp.float32)] * 2
+        step = jax.value_and_grad(loss, (0, 1))
+        planned = dtensor.jit(step, in_layouts=layouts).lower(*arrays)
+        records = planned.ledger["records"]
+        found: float = sum([r["seconds"] for r in records if r["kind"] == "plan"])
+        return found
+
+    three = seconds([("a", 2), ("b", 2), ("c", 2)], ["c", ("a", "b")], [("b", "c"), "a"])
+    assert three < 1.1 * seconds([("x", 2), ("y", 4)], ["x", "y"], ["y", "x"])
