@@ -1,13 +1,14 @@
 """How near the cheapest plan the planner comes: cost, lower bound and gap of a suite's programs.
 
-    python benchmarks/optimality.py --suite SUITE [--size both] [--effort best] [NAMES...]
+    python benchmarks/optimality.py --suite SUITE [--size both] [--axes 3] [NAMES...]
 
 SUITE is a folder whose `workloads.py` has `WORKLOADS`; `THIRDPARTY` of `workloads_thirdparty.py`
 is read too where packages are installed. The costs are the planner's own: microseconds of one
 execution on the machine of `--machine`. No plan from the planner's strategies in which equal layers
-are laid out alike costs less than the bound; none is known where strategies were left out, as over
-three mesh axes and more. Planning is all of dtensor-propagate, in CPU seconds:
-`plan` as it stands, `bound` with the bound. Nothing is compiled by XLA.
+are laid out alike costs less than the bound; none is known where there are too many strategies for
+that. With `--axes 3` the programs run over three mesh axes and more: the largest axis stands as
+several, and layouts that name it name all of them. Planning is all of dtensor-propagate, in CPU
+seconds: `plan` as it stands, `bound` with the bound. Nothing is compiled by XLA.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dtensor
-from benchmarks.suite import command_line, lowered_program, parsed
+from benchmarks.suite import command_line, in_parts, lowered_program, parsed
 from dtensor.passes.pipelines import pipeline_text
 
 DEVICES = 64
@@ -37,12 +39,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure and print; exit status 1 if a program fails."""
     parser = command_line(__doc__)
     parser.add_argument("--effort", default="normal", help="as CompileOptions takes it")
+    parser.add_argument("--axes", type=int, default=0, help="mesh axes of each program, at least")
     parser.add_argument("--machine", help="machine to plan for; bytes alone if none is given")
     options, workloads = parsed(parser, arguments)
     rows = []
     for size in options.sizes:
         for name in options.names or workloads:
-            row = measured(workloads[name], name, size, options.effort, options.machine)
+            row = measured(
+                workloads[name], name, size, options.effort, options.machine, options.axes
+            )
             rows.append(row)
             print(json.dumps(row) if options.json else _line(row, not rows[1:]), flush=True)
     if not options.json:
@@ -51,14 +56,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def measured(
-    workload: Any, name: str, size: str, effort: str = "normal", machine: str | None = None
+    workload: Any,
+    name: str,
+    size: str,
+    effort: str = "normal",
+    machine: str | None = None,
+    axes: int = 0,
 ) -> dict[str, Any]:
     """Cost, bound and gap of one program, and the CPU seconds it takes to plan."""
-    mesh = workload.mesh(size)
+    mesh = dict(chain.from_iterable(in_parts(workload.mesh(size), axes).values()))
     row: dict[str, Any] = {"program": name, "size": size, "mesh": mesh, "axes": len(mesh)}
     try:
-        plain = _planned(workload, size, mesh, effort, machine, bound=False)
-        plan = _planned(workload, size, mesh, effort, machine, bound=True)
+        plain = _planned(workload, size, effort, machine, axes, bound=False)
+        plan = _planned(workload, size, effort, machine, axes, bound=True)
     except (dtensor.DTensorError, ImportError) as wrong:
         return row | {"error": str(wrong)}
     cost, bound = plan["seconds"], plan["bound"]
@@ -69,7 +79,7 @@ def measured(
 
 
 def _planned(
-    workload: Any, size: str, mesh: dict[str, int], effort: str, machine: str | None, bound: bool
+    workload: Any, size: str, effort: str, machine: str | None, axes: int, bound: bool
 ) -> dict[str, float]:
     """Seconds and bound of the plan, and CPU seconds of the pass."""
     spmd = pipeline_text("dtensor-spmd")
@@ -78,7 +88,8 @@ def _planned(
         effort=effort,
         pipeline=re.sub(rf"\b{_PASS}\b", f"{_PASS}{{bound=true}}", spmd) if bound else None,
     )
-    lowered = lowered_program(workload.program(size, mesh), mesh, options)
+    mesh = workload.mesh(size)
+    lowered = lowered_program(workload.program(size, mesh), mesh, options, count=axes)
     taken: dict[str, float] = {}
     last = time.process_time()
 

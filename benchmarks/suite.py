@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import math
 import sys
 import warnings
@@ -72,13 +73,36 @@ def parsed(
     return options, workloads
 
 
+def in_parts(mesh: Mapping[str, int], count: int) -> dict[str, list[tuple[str, int]]]:
+    """The axes that stand for each axis of a mesh, so that there are at least `count` of them.
+
+    The largest is halved until there are, as far as its size is even.
+    """
+    parts = {name: [(name, size)] for name, size in mesh.items()}
+    while sum(map(len, parts.values())) < count:
+        name = max(parts, key=lambda name: parts[name][-1][1])
+        last, size = parts[name].pop()
+        if size % 2 or size < 4:
+            parts[name].append((last, size))
+            break
+        parts[name] += [(last, 2), (f"{name}_{len(parts[name]) + 2}", size // 2)]
+    return parts
+
+
 def lowered_program(
-    program: Any, axes: Mapping[str, int], options: Any = None, target: str | None = None
+    program: Any,
+    axes: Mapping[str, int],
+    options: Any = None,
+    target: str | None = None,
+    count: int = 0,
 ) -> Any:
     """The program with the suite's layouts and hints, on a mesh of axis sizes by name.
 
-    The mesh is of this machine's devices, or of those of a target.
+    The mesh is of this machine's devices, or of those of a target. With fewer than `count` axes,
+    the largest stand as several: a layout that names one names all of its parts.
     """
+    parts = in_parts(axes, count)
+    axes = dict(itertools.chain.from_iterable(parts.values()))
     workloads = sys.modules["workloads"]
     if target is None:
         devices = jax.devices()[: math.prod(axes.values())]
@@ -86,8 +110,13 @@ def lowered_program(
     else:
         mesh = dtensor.Mesh(list(axes.items()))
 
+    def named(entry: Any) -> Any:
+        names = (entry,) if isinstance(entry, str) else entry or ()
+        every = tuple([part for name in names for part, _ in parts[name]])
+        return (every if len(every) > 1 else every[0]) if every else None
+
     def layout(spec: Any, rank: int) -> Any:
-        entries = None if spec is None else [*spec, *[None] * (rank - len(spec))]
+        entries = None if spec is None else [*map(named, spec), *[None] * (rank - len(spec))]
         return None if entries is None else dtensor.Layout(entries, mesh)
 
     def of_tree(spec: Any, tree: Any) -> Any:

@@ -19,8 +19,9 @@ from dtensor.passes.planning.problem import Problem, ValueClass
 from dtensor.passes.planning.steps import Numbers
 
 _MOST_STATES = 60_000  # of all values with several users; each has its share of them
-_LEAST, _MOST = 1200, 10_000  # of one value; where its sets of copies are more, they are merged
-_MOST_GROUPS = 40  # groups of copies that may be the dearest, per produced spec
+_LEAST, _MOST = 5000, 10_000  # of one value; where its sets of copies are more, they are merged
+_MOST_PAIRS = 40_000  # states of a value with two users, where its sets of copies are more
+_MOST_GROUPS = 200  # groups of copies that may be the dearest, per produced spec
 
 
 class _State(NamedTuple):
@@ -116,7 +117,10 @@ def _states(
     wanted = np.unique(np.concatenate(sides[1])).tolist()
     most = min(len(wanted), len(sides[1]))
     if len(produced) * _subsets(len(wanted), most) > most_states:
-        yield from _dearest(price, produced, wanted, len(sides[1]))
+        if len(sides[1]) == 2 and len(produced) * len(wanted) <= _MOST_PAIRS:
+            yield from _shared(price, produced, wanted)
+        else:
+            yield from _dearest(price, produced, wanted, len(sides[1]))
         return
     scale = value.weight * 1e6
     for spec in produced:
@@ -127,6 +131,16 @@ def _states(
                 private = np.full(len(specs), BIG)
                 private[[spec, *copies]] = 0.0
                 yield _State(spec, min(cost, BIG), private)
+
+
+def _shared(price: Costs, produced: Sequence[int], wanted: Sequence[int]) -> Iterator[_State]:
+    """States by one copy beside what is produced; each of two users pays what is left from there.
+
+    Of two users one reads the copy that the other's is made of, or both read what is produced.
+    """
+    for spec in produced:
+        for copy in dict.fromkeys((spec, *wanted)):
+            yield _State(spec, float(price[spec, copy]), np.minimum(price[spec], price[copy]))
 
 
 def _dearest(
@@ -150,9 +164,7 @@ def _dearest(
         no_dearer = np.searchsorted(row, row, side="right").tolist()
         # Ways that meet in one of twice the cost are no cheaper than two from the spec produced.
         of_use = np.searchsorted(row, 2 * row).tolist()
-        for group in np.array_split(np.arange(len(order)), groups):
-            if not len(group):
-                continue
+        for group in _alike(row, groups):
             private = alone.copy()
             for c in group.tolist():
                 rest, via = slice(no_dearer[c]), slice(of_use[c])
@@ -164,6 +176,12 @@ def _dearest(
                 others = order[rest]
                 private[others] = np.minimum(private[others], more)
             yield _State(spec, float(row[group[0]]), private)
+
+
+def _alike(costs: Costs, most: int) -> list[Numbers]:
+    """The positions of ascending costs in groups, at most so many: cut where they rise most."""
+    rises = np.argsort(-np.diff(costs), kind="stable")[: most - 1]
+    return np.split(np.arange(len(costs)), np.sort(rises) + 1) if len(costs) else []
 
 
 def _subsets(elements: int, most: int) -> int:

@@ -6,6 +6,7 @@ stay where a plan has them (`Moves`), and the rest may change.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, combinations, islice, takewhile
 
@@ -83,6 +84,10 @@ class Maker:
     def keep_few(self) -> None:
         """Consider fewer strategies from now on."""
         self.most = max(_LEAST, _ALL // max(len(self.graph.nodes), 1))
+
+    def keep_all(self) -> None:
+        """Leave none out from now on."""
+        self.most = sys.maxsize
 
     def keep_parts_together(self, whether: bool) -> None:
         """From now on, let all parts of a mesh axis do the same, or each what it likes."""

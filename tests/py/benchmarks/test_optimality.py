@@ -22,10 +22,10 @@ def set_constrain_hook(hook):
     global HOOK
     HOOK = hook
 
-def fn(x, w):
-    return HOOK(jnp.tanh(x @ w), P("x")).sum(0)
-
 def program(size, mesh):
+    def fn(x, w):
+        return HOOK(jnp.tanh(x @ w), P("x")).sum(0)
+
     rows = 8 if size == "test" else 64
     args = jax.ShapeDtypeStruct((rows, 16), jnp.float32), jax.ShapeDtypeStruct((16, 4), jnp.float32)
     return SimpleNamespace(
@@ -67,6 +67,19 @@ def test_it_says_how_near_the_bound_a_plan_is(
     for row in rows:
         assert 0.0 < row["bound_us"] <= row["cost_us"]
         assert row["gap"] == pytest.approx(1 - row["bound_us"] / row["cost_us"])
+
+
+def test_an_axis_may_stand_as_several(
+    benchmark: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--suite", str(tmp_path), "--json", "small"]
+    rows = []
+    for more in ([], ["--axes", "3"]):
+        assert benchmark.main([*arguments, *more]) == 0
+        rows.append(json.loads(capsys.readouterr().out))
+    assert rows[1]["mesh"] == {"x": 2, "y": 2, "y_2": 2}
+    assert rows[1]["axes"] == 3
+    assert 0.0 < rows[1]["bound_us"] <= rows[1]["cost_us"] <= rows[0]["cost_us"] * (1 + 1e-9)
 
 
 def test_the_table_ends_with_the_largest_gap_and_what_failed_is_said(

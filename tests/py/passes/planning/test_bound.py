@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dtensor.dialect.mesh import Mesh
+from dtensor.passes.planning import relax
 from dtensor.passes.planning import solve as solving
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.messages import Messages
@@ -93,10 +94,20 @@ def test_a_model_is_left_as_it_was() -> None:
     assert all(np.array_equal(model.tables[k], t) for k, t in before[1].items())
 
 
-@pytest.mark.parametrize(("mesh", "programs"), [([("x", 4)], 60), ([("x", 2), ("y", 4)], 60)])
+@pytest.mark.parametrize(
+    ("mesh", "programs", "listed"),
+    [
+        ([("x", 4)], 60, True),
+        ([("x", 2), ("y", 4)], 60, True),
+        ([("x", 2), ("y", 4)], 30, False),  # states of copies, as where there are too many sets
+    ],
+)
 def test_no_assignment_of_strategies_costs_less_than_the_bound(
-    mesh: list[tuple[str, int]], programs: int, monkeypatch: pytest.MonkeyPatch
+    mesh: list[tuple[str, int]], programs: int, listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not listed:
+        monkeypatch.setattr(relax, "_LEAST", 1)
+        monkeypatch.setattr(relax, "_MOST", 1)
     compared: list[bool] = []
     seed = 0
 
@@ -114,7 +125,7 @@ def test_no_assignment_of_strategies_costs_less_than_the_bound(
         text = small_program(seed, tuple(name for name, _ in mesh))
         with after("builtin.module(dtensor-import, dtensor-propagate)", text, Mesh(mesh)):
             seed += 1
-    assert sum(compared) > 0.9 * programs  # and mostly it is what the cheapest one costs
+    assert sum(compared) > (0.9 if listed else 0.5) * programs  # mostly it is what the least costs
 
 
 RING = """
