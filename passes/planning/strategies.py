@@ -170,7 +170,8 @@ class Maker:
             found = tuple([s for s in found if s.split >= start.split])
             most = max([s.split for s in found], default=1)
             small = rule.flops / self.task.min_flops
-            return tuple([s for s in found if s.split == most or s.split > small])
+            enough = (start.split, most)
+            return tuple([s for s in found if s.split in enough or s.split > small])
         if self.is_constant(node):
             return found
         seconds = _REPEATED * self.work[node.index]
