@@ -39,6 +39,36 @@ def test_a_plan_for_an_axis_in_two_is_no_dearer_than_one_for_the_axis(seed: int)
     assert planned_seconds(in_two, THREE) <= planned_seconds(text, TWO) * (1 + 1e-9)
 
 
+ACROSS = """
+func.func @main(%a: tensor<64x16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>},
+                %b: tensor<16x256xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>})
+    -> (tensor<64x256xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}) {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+      : (tensor<64x16xf32>, tensor<16x256xf32>) -> tensor<64x256xf32>
+  return %0 : tensor<64x256xf32>
+}"""
+
+
+def test_a_matmul_may_lie_otherwise_no_more_divided_than_it_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    splits: list[int] = []
+
+    def look(problem: Problem, limits: Limits) -> bool:
+        problem.let_change((frozenset(range(3)),))
+        (dot,) = [n for n, e in enumerate(problem.example) if problem.graph.nodes[e].rule]
+        assert problem.start[dot].split == 2
+        splits.extend([s.split for s in problem.options(dot).strategies])
+        return False
+
+    monkeypatch.setattr(solving, "solve", look)
+    with after(PASSES[:-1] + "{min-flops=50000})", ACROSS, THREE):
+        pass
+    assert splits.count(2) > 1
+    assert splits.count(8) > 1
+    assert set(splits) == {2, 8}  # it starts at 2, and 8 is what it can be divided by
+
+
 def step(weights: Any, x: Any, y: Any) -> Any:
     """A training step of a network of two layers."""
 
