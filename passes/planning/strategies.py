@@ -161,8 +161,8 @@ class Maker:
     ) -> tuple[Strategy, ...]:
         """Those that leave a large op less divided than it could be are left out, or priced.
 
-        A matmul is divided as it starts, or as far as it can be; of other ops, what all devices would
-        compute alike counts several times, but for what constants alone say.
+        A matmul is divided as it starts, or as far as it can be; of other ops, what all devices
+        would compute alike counts several times, but for what constants alone say.
         """
         if rule.flops < self.task.min_flops:
             return found
