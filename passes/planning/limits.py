@@ -45,6 +45,8 @@ class Limits:
         sweeps: rounds of single changes after that.
         polish: rounds of messages after that, which may find a better plan; they need the bound.
         bound: whether to find what no plan costs less than.
+        proof: choices of two neighbours, summed over all, up to which that is found over all
+            strategies where the search left some out.
         below: seconds; where messages prove that no plan costs less, none is looked for.
     """
 
@@ -59,6 +61,7 @@ class Limits:
     sweeps: int = 4
     polish: int = 0
     bound: bool = False
+    proof: int = 20_000_000
     below: float = math.inf
 
 
@@ -66,7 +69,13 @@ EFFORTS: Final[Mapping[str, Limits]] = {
     "fast": Limits(turns=2, specs=0, effort=None),
     "normal": Limits(),
     "best": Limits(
-        specs=2000, most=40_000_000, choices=20_000_000, pairs=True, polish=8, bound=True
+        specs=2000,
+        most=40_000_000,
+        choices=20_000_000,
+        pairs=True,
+        polish=8,
+        bound=True,
+        proof=2_000_000,
     ),
 }
 """How hard to search, by name; docs/propagation.md has the table."""

@@ -40,7 +40,7 @@ def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | 
     """
     is_least = has_choice and solve(problem, limits)
     if limits.bound and problem.maker.has_left_out:
-        _consider_all(problem)
+        _consider_all(problem, limits.proof)
     if problem.maker.has_left_out or problem.maker.lacks_blocks:
         return None  # what was left out may be cheaper
     if limits.polish:
@@ -66,7 +66,6 @@ def solve(problem: Problem, limits: Limits) -> bool:
 
 _MANY_AXES = 3  # mesh axes: then many programs have too many strategies
 _MOST_CHOICES = 800_000  # of two neighbours, summed over all, where some are left out
-_MOST_PROVED = 20_000_000  # the same, for a bound over all strategies
 
 
 def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits) -> bool:
@@ -139,12 +138,12 @@ def _has_few_choices(problem: Problem, most: float) -> bool:
     return True
 
 
-def _consider_all(problem: Problem) -> None:
-    """Let the nodes choose among all of their strategies, where the tables stay in memory."""
+def _consider_all(problem: Problem, most: int) -> None:
+    """Let the nodes choose among all of their strategies, if neighbours have no more choices."""
     maker = problem.maker
     maker.keep_all()
     problem.let_change((frozenset[int]().union(*maker.mesh_axes),))
-    maker.has_left_out = not _has_few_choices(problem, _MOST_PROVED)
+    maker.has_left_out = not _has_few_choices(problem, most)
 
 
 def _costs_no_less(problem: Problem, seconds: float) -> bool:

@@ -13,7 +13,7 @@ import dtensor
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.planning import solve as solving
 from dtensor.passes.planning import strategies
-from dtensor.passes.planning.limits import Limits
+from dtensor.passes.planning.limits import EFFORTS, Limits
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.propagation import propagate
@@ -117,7 +117,7 @@ def test_of_a_plan_that_left_strategies_out_nobody_says_that_none_is_cheaper(
     assert bound in lowered_step(three, "best").explain()
     monkeypatch.setattr(strategies, "_MOST", 20)
     assert bound in lowered_step(three, "best").explain()  # they are considered after all
-    monkeypatch.setattr(solving, "_MOST_PROVED", 0)
+    monkeypatch.setitem(EFFORTS, "best", replace(EFFORTS["best"], proof=0))
     assert "cheaper" not in lowered_step(three, "best").explain()
 
 
