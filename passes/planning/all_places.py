@@ -4,14 +4,14 @@ Many sub-axes could be used in more ways than anybody could list. Where there ar
 those that split one dimension stand in the order of the mesh. The parts of a mesh axis that is cut
 into many moreover stand side by side, and change what they do once at most: the first of them split
 one dimension, say, and the others none. Where a search begins with parts that go together, all of
-them do the same, side by side.
+them do the same, side by side, in neighbouring dimensions where one is too small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, product
-from typing import TypeVar
+from operator import contains
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import REDUCTIONS
@@ -19,8 +19,8 @@ from dtensor.passes.planning.blocks import BlockCounts, bit
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE, Places, partial_place, split_place
 from dtensor.passes.sharding.specs import is_legal
 
-Choice = TypeVar("Choice")
 SubAxes = tuple[range, ...]  # the sub-axes of each mesh axis
+HeldPlaces = Sequence[Sequence[int] | None]  # per sub-axis the places it may have; None for any
 _MANY = 4  # sub-axes, or parts of one mesh axis
 
 
@@ -34,28 +34,67 @@ def groups_of(subaxes: Sequence[AxisRef]) -> SubAxes:
 
 
 def uses(
-    choices: Sequence[Sequence[Choice]], groups: SubAxes, together: bool = False
-) -> Iterator[tuple[Choice, ...]]:
-    """One choice for each sub-axis, from those that it has; one for all of a group together."""
+    choices: Sequence[Sequence[int]],
+    groups: SubAxes,
+    sizes: Sequence[int],
+    extents: Sequence[int],
+    together: bool = False,
+) -> Iterator[tuple[int, ...]]:
+    """One choice for each sub-axis, from those that it has; one for all of a group together.
+
+    Args:
+        choices: per sub-axis; those from 0 on are numbers of factors or dimensions.
+        groups: the sub-axes of each mesh axis.
+        sizes: of all sub-axes, in devices.
+        extents: of the factors or dimensions, in elements.
+        together: whether the sub-axes of a group do the same: see `_side_by_side`.
+    """
     ways = []
     for group in groups:
         mine = [choices[axis] for axis in group]
-        if together:
-            common = [choice for choice in mine[0] if all([choice in has for has in mine])]
-            ways.append([(choice,) * len(mine) for choice in common])
-            continue
-        if len(group) < _MANY:
+        if not together and len(group) < _MANY:
             ways.append(list(product(*mine)))
             continue
-        changes: dict[tuple[Choice, ...], None] = {}
-        for one, other in product(mine[0], mine[-1]):
-            for count in range(len(mine) + 1):
-                way = (one,) * count + (other,) * (len(mine) - count)
-                if all([choice in has for choice, has in zip(way, mine, strict=True)]):
-                    changes[way] = None
-        ways.append(list(changes))
+        if together:
+            parts = [sizes[axis] for axis in group]
+            found = [_side_by_side(choice, parts, extents) for choice in mine[0]]
+        else:
+            found = [
+                (one,) * count + (other,) * (len(mine) - count)
+                for one, other in product(mine[0], mine[-1])
+                for count in range(len(mine) + 1)
+            ]
+        ways.append(
+            [
+                way
+                for way in dict.fromkeys(found)
+                if len(way) == len(mine) and all(map(contains, mine, way))
+            ]
+        )
     for picked in product(*ways):
         yield tuple(chain(*picked))
+
+
+def _side_by_side(first: int, parts: Sequence[int], extents: Sequence[int]) -> tuple[int, ...]:
+    """The choices of the parts of a mesh axis that all do the same.
+
+    They split one dimension; where it is too small, those that are left split the next that is
+    not, as they would split the dimension that a reshape makes of both. There are fewer choices
+    where the dimensions end before the parts do.
+    """
+    if first < 0:
+        return (first,) * len(parts)
+    found: list[int] = []
+    dim, split = first, 1
+    for size in parts:
+        while dim < len(extents) and (not extents[dim] or extents[dim] % (split * size)):
+            if not found:
+                return ()
+            dim, split = dim + 1, 1
+        if dim < len(extents):
+            found.append(dim)
+            split *= size
+    return tuple(found)
 
 
 def words(
@@ -106,7 +145,7 @@ def all_places(
     blocks: BlockCounts,
     kinds: int,
     groups: SubAxes = (),
-    held: Sequence[int | None] = (),
+    held: HeldPlaces = (),
     together: bool = False,
 ) -> list[Places]:
     """Every spec of a tensor, replicated first, with the partial values of the given kinds.
@@ -117,7 +156,7 @@ def all_places(
         blocks: per dimension, how many of them a sub-axis may stand behind.
         kinds: of partial values, as `bit` numbers them.
         groups: the sub-axes of each mesh axis; one each if left out.
-        held: per sub-axis the place that it has, None if it may have any.
+        held: per sub-axis the places that it may have, None for any.
         together: whether the sub-axes of a mesh axis all do the same.
     """
     held = held or (None,) * len(sizes)
@@ -126,8 +165,8 @@ def all_places(
     parts = [partial_place(kind) for kind in REDUCTIONS if kinds & bit(kind)]
     found: dict[Places, None] = {}
     every = [WHOLE, *range(len(shape)), *parts]
-    ways = [every if at is None else [at % MAX_RANK if at > WHOLE else at] for at in held]
-    for combination in uses(ways, groups, together):
+    ways = [every if at is None else [p % MAX_RANK if p > WHOLE else p for p in at] for at in held]
+    for combination in uses(ways, groups, sizes, shape, together):
         if len({p for p in combination if p < WHOLE}) > 1:
             continue
         by_dim: dict[int, list[int]] = {}
@@ -143,7 +182,7 @@ def all_places(
             for dim, word in picked:
                 for axis, major in word:
                     places[axis] = split_place(dim, major)
-            stays = all([at in (None, place) for at, place in zip(held, places, strict=True)])
+            stays = all([at is None or p in at for at, p in zip(held, places, strict=True)])
             if stays and is_legal(tuple(places), sizes, shape):
                 found[tuple(places)] = None
     return list(found)

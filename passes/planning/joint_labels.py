@@ -2,14 +2,14 @@
 
 A label splits a factor, passes partial values on, or does nothing. Sub-axes that split one factor
 stand in every order; where a reshape cuts a dimension into blocks, a sub-axis may also stand behind
-those blocks (`block_counts`). A sub-axis that is held has one place on every operand and result.
+those blocks (`block_counts`). A sub-axis that is held has few places on every operand and result.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product, repeat
+from itertools import product
 
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.planning.all_places import SubAxes, uses, words
@@ -20,7 +20,8 @@ from dtensor.passes.propagation.places import WHOLE
 from dtensor.passes.sharding.specs import RankSpecs, Specs
 
 Word = tuple[tuple[int, int], ...]  # per sub-axis its number and where it stands in a factor
-Held = tuple[tuple[int, ...] | None, ...]  # per sub-axis its places on a node; None if it may move
+# Per sub-axis the places on a node that it may have; None for any.
+Held = tuple[tuple[tuple[int, ...], ...] | None, ...]
 
 
 class JointLabels:
@@ -52,36 +53,43 @@ class JointLabels:
             blocks: per factor, behind how many blocks a sub-axis may stand.
             passes: numbers of the rule's ways to pass partial values on that may be used.
             may_use: per sub-axis, whether it may be used.
-            held: per sub-axis its places, if it stays.
+            held: per sub-axis the places on the node that it may have; None for any.
         """
         labels = [self._tables[n].of_rule(rule) for n in self.specs.sizes]
         ranks = ([len(d) for d in rule.operands], [len(d) for d in rule.results])
-        sides = tuple([[self.specs.rank(r) for r in side] for side in ranks])
+        reads, makes = ([self.specs.rank(r) for r in side] for side in ranks)
         usable = [f for f in range(len(rule.factors)) if rule.dims_of_factor[f]]
         choices = [-1, *usable, *(~(p + 1) for p in passes)]
         ways = [
             (choices if used else [-1]) if places is None else _choices(mine, places, passes)
             for used, places, mine in zip(may_use, held, labels, strict=True)
         ]
-        alone = [{choice: _label(mine, choice, 1) for choice in choices} for mine in labels]
+
+        def label(axis: int, choice: int, major: int) -> Label | None:
+            """The label of a sub-axis, unless it does not fit or would not stay."""
+            found, stays = _label(labels[axis], choice, major), held[axis]
+            return found if found and (stays is None or found.places in stays) else None
+
+        alone = [{c: label(axis, c, 1) for c in way} for axis, way in enumerate(ways)]
+        blocked = {factor for factor, ahead in enumerate(blocks) if ahead}
         found: dict[Strategy, None] = {}
-        for combination in uses(ways, self._groups, self.together):
+        extents = [factor.size for factor in rule.factors]
+        for combination in uses(ways, self._groups, self.specs.sizes, extents, self.together):
             split = [choice for choice in combination if choice >= 0]
-            if len(set(split)) == len(split) and not any([blocks and blocks[f] for f in split]):
+            if len(set(split)) == len(split) and blocked.isdisjoint(split):
                 options = [[of[choice] for of, choice in zip(alone, combination, strict=True)]]
             else:
                 options = [
-                    [
-                        _label(mine, choice, majors.get(axis, 1))
-                        for axis, (mine, choice) in enumerate(zip(labels, combination, strict=True))
-                    ]
+                    [label(axis, c, majors.get(axis, 1)) for axis, c in enumerate(combination)]
                     for majors in self._majors(rule, combination, blocks)
                 ]
             for chosen in options:
-                strategy = self._joint(chosen, held, *sides)
-                if strategy is not None:
-                    found[strategy] = None
-        return tuple(sorted(found, key=_shared_dimensions(*sides)))
+                fitting = [each for each in chosen if each is not None]
+                if len(fitting) == len(chosen):
+                    strategy = strategy_of(fitting, reads, makes, self.specs.sizes)
+                    if strategy is not None:
+                        found[strategy] = None
+        return tuple(sorted(found, key=_shared_dimensions(reads, makes)))
 
     def _majors(
         self, rule: OpRule, combination: Sequence[int], blocks: BlockCounts
@@ -107,36 +115,23 @@ class JointLabels:
             found = self._words[key] = list(orders)
         return found
 
-    def _joint(
-        self,
-        chosen: Sequence[Label | None],
-        held: Held,
-        operands: Sequence[RankSpecs],
-        results: Sequence[RankSpecs],
-    ) -> Strategy | None:
-        """One strategy of one label per sub-axis.
 
-        Returns:
-            None if a sub-axis does not fit or would not stay, or if a tensor would mix reductions.
-        """
-        labels = []
-        for label, places in zip(chosen, held, strict=True):
-            if label is None or (places is not None and label.places != places):
-                return None
-            labels.append(label)
-        return strategy_of(labels, operands, results, self.specs.sizes)
-
-
-def _choices(labels: RuleLabels, places: tuple[int, ...], passes: Sequence[int]) -> Sequence[int]:
+def _choices(
+    labels: RuleLabels, held: Sequence[tuple[int, ...]], passes: Sequence[int]
+) -> list[int]:
     """The ways to use a sub-axis that may have these places; as `_label` numbers them."""
-    if places == labels.idle.places:
-        return [-1]
-    split = next((k for k, place in enumerate(places) if place > WHOLE), None)
-    if split is None:
-        return [~(p + 1) for p in passes if labels.passes[p].places == places]
-    count = len(labels.rule.operands)
-    slot = split if split < count else ~(split - count)
-    return [label.factor for label in labels.at(slot, places[split])]
+    found: dict[int, None] = {}
+    for places in held:
+        split = next((k for k, place in enumerate(places) if place > WHOLE), None)
+        if places == labels.idle.places:
+            found[-1] = None
+        elif split is None:
+            found.update({~(p + 1): None for p in passes if labels.passes[p].places == places})
+        else:
+            count = len(labels.rule.operands)
+            slot = split if split < count else ~(split - count)
+            found.update({label.factor: None for label in labels.at(slot, places[split])})
+    return list(found)
 
 
 def _label(labels: RuleLabels, choice: int, major: int) -> Label | None:
@@ -154,23 +149,15 @@ def strategy_of(
     sizes: Sequence[int],
 ) -> Strategy | None:
     """One strategy of a label per sub-axis; None if a value would be partial in several ways."""
-    split = math.prod([n for label, n in zip(labels, sizes, strict=True) if label.divides])
-    ins = _spec_numbers(operands, [label.ins for label in labels])
-    outs = _spec_numbers(results, [label.outs for label in labels])
-    return None if ins is None or outs is None else Strategy(ins, outs, split)
-
-
-def _spec_numbers(
-    sides: Sequence[RankSpecs], places: Sequence[tuple[int, ...]]
-) -> tuple[int, ...] | None:
-    """The specs of some tensors, from the places of each sub-axis on all; None for mixed parts."""
-    found = []
-    columns = zip(*places, strict=True) if places else repeat(())
-    for specs, mine in zip(sides, columns, strict=False):
-        if min(mine, default=WHOLE) < WHOLE and len({p for p in mine if p < WHOLE}) > 1:
+    rows = [label.places for label in labels]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * (len(operands) + len(results))
+    for column in columns:
+        if min(column, default=WHOLE) < WHOLE and len({p for p in column if p < WHOLE}) > 1:
             return None
-        found.append(specs.of(mine))
-    return tuple(found)
+    pairs = zip((*operands, *results), columns, strict=True)
+    numbers = tuple([side.of(column) for side, column in pairs])
+    split = math.prod([n for label, n in zip(labels, sizes, strict=True) if label.divides])
+    return Strategy(numbers[: len(operands)], numbers[len(operands) :], split)
 
 
 def _shared_dimensions(

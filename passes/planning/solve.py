@@ -1,10 +1,10 @@
 """The cheapest plan of a problem that is found within limits, and what no plan falls below.
 
-One or two mesh axes are searched together, where there are not millions of choices, and so are more
-in small programs. Otherwise there are too many strategies: each node has the choice of some alone,
-and one axis after another, or one pair of them, is laid out anew while the others stay, until none
-gains; in small programs from two starts. That is block coordinate descent (Bertsekas 1999,
-"Nonlinear Programming", section 2.7).
+One or two mesh axes are searched together, where there are not millions of choices, nor tensors of
+many dimensions, and so are more in small programs. Otherwise there are too many strategies: each
+node has the choice of some alone, and one axis after another, or one pair of them, is laid out anew
+while the others stay, until none gains; in small programs from two starts. That is block coordinate
+descent (Bertsekas 1999, "Nonlinear Programming", section 2.7).
 
 Where elimination had to drop states (`eliminate`), its plan need not be the cheapest: cheaper ones
 near it are looked for (`refine`).
@@ -55,45 +55,56 @@ def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | 
 def solve(problem: Problem, limits: Limits) -> bool:
     """Leave the cheapest plan found in `problem.now`; whether its model has none cheaper."""
     axes = problem.maker.mesh_axes
-    if len(axes) < _MANY_AXES and _has_few_choices(problem, limits.most):
+    is_vast = _most_dims(problem) >= _MANY_DIMS and sum(map(len, axes)) >= _MANY_AXES
+    if is_vast or len(axes) >= _MANY_AXES:
+        return _solve_by_axes(problem, axes, limits, is_vast)
+    if _has_few_choices(problem, limits.most):
         if _costs_no_less(problem, limits.below):
             return False
         is_least = _search(problem, limits)
         if not problem.maker.has_left_out:
             return is_least
-    return _solve_by_axes(problem, axes, limits)
+    return _solve_by_axes(problem, axes, limits, is_vast)
 
 
 _MANY_AXES = 3  # mesh axes: then many programs have too many strategies
+_MANY_DIMS = 8  # of one tensor: three sub-axes may split it in 700 ways, and it has as many specs
 _MOST_CHOICES = 800_000  # of two neighbours, summed over all, where some are left out
 
 
-def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits) -> bool:
+def _most_dims(problem: Problem) -> int:
+    """How many dimensions a tensor has that somebody may have to move, at most."""
+    types = problem.graph.types
+    return max([len(types[value.example].shape) for value in problem.values], default=0)
+
+
+def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool) -> bool:
     """As `solve`, with many mesh axes: all of them at once only where that is quick.
 
     The parts of a single mesh axis are laid out together first: one after another would seldom
-    move the axis from one dimension to another, which gains only once all of them have moved.
+    move the axis from one dimension to another, which gains only once all of them have moved. Where
+    tensors have many dimensions (`is_vast`), what two sub-axes can do is too much already, and then
+    they change one by one.
     """
     maker = problem.maker
     everything = frozenset[int]().union(*axes)
-    rank = max([len(problem.graph.types[v.example].shape) for v in problem.values], default=0)
-    has_few = (rank + 1) ** len(everything) <= limits.specs
+    has_few = (_most_dims(problem) + 1) ** len(everything) <= limits.specs
     is_small = len(problem.now) <= limits.small
-    if len(axes) == 1:
+    if len(axes) == 1 or is_vast:
         maker.keep_parts_together(True)
         problem.let_change(axes)
         _search(problem, limits)
         maker.keep_parts_together(False)
         problem.let_change(axes)
     if not (has_few and is_small and _has_few_choices(problem, limits.choices)):
-        maker.keep_few()
+        maker.keep_few(is_vast)
         maker.has_left_out = True
         problem.let_change((everything,))
     if has_few and is_small:
         if _search(problem, limits) and not maker.has_left_out:
             return True
-    apart = axes if len(axes) > 1 else tuple([frozenset([axis]) for axis in sorted(everything)])
-    if limits.pairs or (is_small and not has_few):
+    apart = axes if len(axes) > 1 and not is_vast else _one_by_one(everything)
+    if not is_vast and (limits.pairs or (is_small and not has_few)):
         apart = tuple([one | other for one, other in combinations(apart, 2)])
     last = (everything,) if has_few else apart
     problem.let_change(last)
@@ -113,6 +124,10 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits) -> bool:
         maker.has_left_out = True
     problem.let_change(last if ends_together else apart)
     return False
+
+
+def _one_by_one(axes: frozenset[int]) -> Moves:
+    return tuple([frozenset([axis]) for axis in sorted(axes)])
 
 
 def _from_two_starts(problem: Problem, turns: Sequence[Moves | None], limits: Limits) -> None:

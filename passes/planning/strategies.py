@@ -7,8 +7,8 @@ stay where a plan has them (`Moves`), and the rest may change.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, combinations, islice, takewhile
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, islice, takewhile
 
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
@@ -16,7 +16,7 @@ from dtensor.passes.graph import BORDERS, CARRY, JOINTS, MANUAL_EDGES, MANUAL_RE
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.planning.all_places import all_places, groups_of
+from dtensor.passes.planning.all_places import HeldPlaces, all_places, groups_of
 from dtensor.passes.planning.blocks import BlockCounts, bit, block_counts, partial_kinds
 from dtensor.passes.planning.joint_labels import Held, JointLabels
 from dtensor.passes.planning.options import (
@@ -35,10 +35,11 @@ from dtensor.passes.sharding.specs import Specs, is_contiguous
 
 ResultPlaces = Mapping[int, frozenset[int] | None] | None  # by node; None is anywhere
 Moves = tuple[frozenset[int], ...]  # sets of sub-axes; those of one may change together
-HELD = frozenset[int]()  # no sub-axes
+Free = frozenset[int] | None  # sub-axes that may change; None if each stays or is taken off
 
 _MOST = 400  # strategies of one node
 _LEAST, _ALL = 64, 6000  # of one node, at least, and of all, where few are kept
+_LEAST_OF_MANY = 216  # of one node at least, where tensors have many dimensions: of 5, say, all
 _LARGE_CARRY = 65_536  # bytes
 _REPEATED = 8.0  # times what all devices compute alike is priced, where they could divide it
 _ALIKE = (*BORDERS, *JOINTS)  # without a rule: one spec everywhere
@@ -67,8 +68,10 @@ class Maker:
         self._joint = JointLabels(specs, self._groups)
         self.work = work_seconds(graph, task.cost)
         self._kinds = partial_kinds(graph)
-        self._memo: dict[object, tuple[Strategy, ...]] = {}
+        self._memos: dict[bool, dict[object, tuple[Strategy, ...]]] = {False: {}, True: {}}
+        self._memo = self._memos[False]
         self._computed: dict[tuple[int, Strategy], Computed | None] = {}
+        self._passes_of: dict[int, tuple[int, ...]] = {}
         self._used = [self._is_used(axis) for axis in range(len(specs.sizes))]
         found = block_counts(graph, min(specs.sizes, default=1), sum(self._used))
         self._blocks, self._factor_blocks, self.lacks_blocks = found
@@ -81,9 +84,10 @@ class Maker:
         groups = [frozenset([axis for axis in group if self._used[axis]]) for group in self._groups]
         return tuple([group for group in groups if group])
 
-    def keep_few(self) -> None:
-        """Consider fewer strategies from now on."""
-        self.most = max(_LEAST, _ALL // max(len(self.graph.nodes), 1))
+    def keep_few(self, is_vast: bool) -> None:
+        """Consider fewer strategies from now on; not so few where tensors have many dimensions."""
+        least = _LEAST_OF_MANY if is_vast else _LEAST
+        self.most = max(least, _ALL // max(len(self.graph.nodes), 1))
 
     def keep_all(self) -> None:
         """Leave none out from now on."""
@@ -92,7 +96,7 @@ class Maker:
     def keep_parts_together(self, whether: bool) -> None:
         """From now on, let all parts of a mesh axis do the same, or each what it likes."""
         self._joint.together = whether
-        self._memo = {}
+        self._memo = self._memos[whether]
 
     def _is_used(self, axis: int) -> bool:
         """Whether a sub-axis may split anything: the user names it, or large ops call for it.
@@ -116,12 +120,14 @@ class Maker:
             node: of the graph.
             start: its strategy where the search starts: what must not be lost.
             now: its strategy in the present plan.
-            moves: which sub-axes may change; None if each stays, or is taken off the node.
+            moves: which sub-axes may change; None if each stays, or is taken off the node. Those of
+                all sets may change at once where the node has few strategies.
         """
-        if moves is None:
-            sets = [self._all(node, fewer, HELD) for fewer in self._fewer(node, now)]
-        else:
-            sets = [self._all(node, now, free) for free in moves]
+        free: Sequence[Free] = (None,) if moves is None else moves
+        if moves and len(moves) > 1:
+            every = frozenset[int]().union(*moves)
+            free = (every,) if self._choices(node) ** len(every) <= self.most else moves
+        sets = [self._all(node, now, each) for each in free]
         found = tuple(dict.fromkeys(chain.from_iterable(sets)))
         if len(found) > self.most:
             found = tuple(sorted(found, key=self._worth(node))[: self.most])
@@ -138,23 +144,21 @@ class Maker:
             found = (now, *found)
         return Options(found)
 
+    def _choices(self, node: Node) -> int:
+        """About how many ways there are for a node to use one sub-axis."""
+        if node.rule is not None:
+            blocks = self._factor_blocks.get(node.index, ())
+            return 1 + len(node.rule.factors) + sum(map(len, blocks)) + len(self._passes(node))
+        values = (*node.operands, *node.results)
+        return 1 + max(
+            [len(self.graph.types[v].shape) + sum(map(len, self._blocks[v])) for v in values]
+        )
+
     def whole(self, node: Node) -> Strategy:
         """The strategy in which a node reads and writes whole values."""
         ins, outs = self.specs.sides(self.graph, node)
         reads, makes = (tuple([side.replicated for side in sides]) for sides in (ins, outs))
         return Strategy(reads, makes, 1)
-
-    def _fewer(self, node: Node, now: Strategy) -> Iterator[Strategy]:
-        """A strategy with each set of the sub-axes that it uses taken off the node."""
-        ins, outs = self.specs.sides(self.graph, node)
-        by_side = self.places(node, now)
-        used = [a for a in range(len(self.specs.sizes)) if any([p[a] != WHOLE for p in by_side])]
-        for off in chain.from_iterable([combinations(used, n) for n in range(len(used) + 1)]):
-            left = [
-                side.of(tuple([WHOLE if a in off else place for a, place in enumerate(places)]))
-                for side, places in zip((*ins, *outs), by_side, strict=True)
-            ]
-            yield Strategy(tuple(left[: len(ins)]), tuple(left[len(ins) :]), 1)
 
     def _divided(
         self, node: Node, rule: OpRule, found: tuple[Strategy, ...], start: Strategy
@@ -218,7 +222,7 @@ class Maker:
         """Whether constants and scalars alone say what a node makes."""
         return all([self.task.constant[value] for value in node.results])
 
-    def _all(self, node: Node, now: Strategy, free: frozenset[int]) -> tuple[Strategy, ...]:
+    def _all(self, node: Node, now: Strategy, free: Free) -> tuple[Strategy, ...]:
         """Those in which the sub-axes that are not free stay as they are now."""
         if node.results and self.task.free[node.results[0]]:
             return ()  # made wherever it is wanted, from what every device has
@@ -239,27 +243,17 @@ class Maker:
         sides = zip((*ins, *outs), (*strategy.ins, *strategy.outs), strict=True)
         return [side.places[spec] for side, spec in sides]
 
-    def _held(self, node: Node, now: Strategy, free: frozenset[int]) -> Held:
-        by_side, axes = self.places(node, now), range(len(self.specs.sizes))
-        return tuple([None if a in free else tuple([p[a] for p in by_side]) for a in axes])
+    def _held(self, node: Node, now: Strategy, free: Free) -> Held:
+        by_axis = enumerate(zip(*self.places(node, now), strict=True))
+        if free is not None:
+            return tuple([None if axis in free else (places,) for axis, places in by_axis])
+        return tuple([tuple({p: None, (WHOLE,) * len(p): None}) for _, p in by_axis])
 
     # Ops.
 
-    def _of_rule(
-        self, node: Node, rule: OpRule, now: Strategy, free: frozenset[int]
-    ) -> tuple[Strategy, ...]:
+    def _of_rule(self, node: Node, rule: OpRule, now: Strategy, free: Free) -> tuple[Strategy, ...]:
         blocks = self._factor_blocks.get(node.index, ())
-        passes = tuple(
-            [
-                i
-                for i, p in enumerate(rule.passes)
-                if any(
-                    kind is not None and self._kinds[v] & bit(kind)
-                    for kind, v in zip(p.operands, node.operands, strict=True)
-                )
-            ]
-        )
-        held, used = self._held(node, now, free), self._used_at(node)
+        passes, held, used = self._passes(node), self._held(node, now, free), self._used_at(node)
         key = (id(rule), blocks, passes, node.free, held)
         every = self._memo.get(key)
         if every is None:
@@ -269,6 +263,17 @@ class Maker:
                 every = tuple(dict.fromkeys((*every, *others)))
             self._memo[key] = every
         return self._computed_ones(node, every, key)
+
+    def _passes(self, node: Node) -> tuple[int, ...]:
+        """The numbers of the ways in which a node's operands may be partial, and it passes that."""
+        found = self._passes_of.get(node.index)
+        if found is None:
+            rule, kinds = node.rule, [self._kinds[v] for v in node.operands]
+            ways = enumerate(() if rule is None else rule.passes)
+            found = self._passes_of[node.index] = tuple(
+                [number for number, way in ways if _is_met(way.operands, kinds)]
+            )
+        return found
 
     def _of_structure(
         self,
@@ -334,7 +339,7 @@ class Maker:
     # Nodes without a rule.
 
     def _alike(
-        self, node: Node, given: Layout | None, now: Strategy, free: frozenset[int]
+        self, node: Node, given: Layout | None, now: Strategy, free: Free
     ) -> tuple[Strategy, ...]:
         """One spec for all operands and results: borders, carried values, joins, barriers."""
         value = (node.results or node.operands)[0]
@@ -343,7 +348,7 @@ class Maker:
         kinds = 0 if is_border or given is not None else self._kinds[value]
         blocks = () if is_border else self._blocks[value]
         sides = len(node.operands), len(node.results)
-        held = tuple([None if side is None else side[0] for side in self._held(node, now, free)])
+        held = _on_side(self._held(node, now, free), 0)
         key = (shape, blocks, kinds, sides, is_border, given, node.free, held)
         found = self._memo.get(key)
         if found is None:
@@ -362,7 +367,7 @@ class Maker:
         return self._computed_ones(node, found, key)
 
     def _places_on(
-        self, shape: tuple[int, ...], blocks: BlockCounts, kinds: int, held: Sequence[int | None]
+        self, shape: tuple[int, ...], blocks: BlockCounts, kinds: int, held: HeldPlaces
     ) -> list[Places]:
         sizes, together = self.specs.sizes, self._joint.together
         return all_places(shape, sizes, blocks, kinds, self._groups, held, together)
@@ -372,7 +377,7 @@ class Maker:
         pairs = zip(self._used, self.specs.subaxes, strict=True)
         return tuple([used and node.may_use(axis.name) for used, axis in pairs])
 
-    def _at_region(self, node: Node, now: Strategy, free: frozenset[int]) -> tuple[Strategy, ...]:
+    def _at_region(self, node: Node, now: Strategy, free: Free) -> tuple[Strategy, ...]:
         """What may cross the border of a manual region: as it asks, on open dimensions as planned.
 
         Only sub-axes that are free in the region are added.
@@ -382,7 +387,7 @@ class Maker:
             return ()
         shape, blocks = self.graph.types[node.subject].shape, self._blocks[node.subject]
         outside = 0 if node.kind == MANUAL_READ else -1
-        held = tuple([h if h is None else h[outside] for h in self._held(node, now, free)])
+        held = _on_side(self._held(node, now, free), outside)
         key = (id(node.rule), blocks, held)
         found = self._memo.get(key)
         if found is None:
@@ -438,13 +443,23 @@ class Maker:
         return worth
 
 
+def _is_met(wanted: Sequence[str | None], kinds: Sequence[int]) -> bool:
+    """Whether some value can hold parts of the reduction that is wanted of it."""
+    return any([k is not None and have & bit(k) for k, have in zip(wanted, kinds, strict=True)])
+
+
 def _has_algorithms(rule: OpRule) -> bool:
     return rule.op is not None and len(opdef(rule.op.name).algorithms) > 1
 
 
-def _keeps_to(used: Sequence[bool], held: Sequence[int | None], places: Places) -> bool:
+def _on_side(held: Held, side: int) -> HeldPlaces:
+    """The places that sub-axes may have on one of the node's operands and results."""
+    return tuple([h if h is None else tuple([places[side] for places in h]) for h in held])
+
+
+def _keeps_to(used: Sequence[bool], held: HeldPlaces, places: Places) -> bool:
     each = zip(used, held, places, strict=True)
-    return all([may or place in (WHOLE, stays) for may, stays, place in each])
+    return all([may or place == WHOLE or place in (stays or ()) for may, stays, place in each])
 
 
 def _extends(given: Layout, layout: Layout) -> bool:

@@ -9,6 +9,7 @@ from dtensor.passes.propagation.places import WHOLE, split_place
 from tests.py.passes.run_passes import after, function
 
 FOUR_PARTS = (range(1), range(1, 5))  # an axis, and another that is cut into four
+SIZES = (3, 2, 2, 2, 2)  # of these, in devices
 
 
 def test_parts_of_one_axis_are_a_group() -> None:
@@ -18,11 +19,13 @@ def test_parts_of_one_axis_are_a_group() -> None:
 
 def test_few_parts_are_used_in_all_ways() -> None:
     groups = (range(2), range(2, 5))
-    assert set(uses([range(3)] * 5, groups)) == set(itertools.product(range(3), repeat=5))
+    assert set(uses([range(3)] * 5, groups, SIZES, ())) == set(
+        itertools.product(range(3), repeat=5)
+    )
 
 
 def test_many_parts_change_what_they_do_once_at_most() -> None:
-    found = list(uses([range(3)] * 5, FOUR_PARTS))
+    found = list(uses([range(3)] * 5, FOUR_PARTS, SIZES, ()))
     assert len(found) == len(set(found)) == 3 * (3 + 3 * 3 * 2)
     for first in range(3):
         for changes in ((2, 2, 2, 2), (0, 1, 1, 1), (2, 2, 2, 1)):
@@ -31,17 +34,29 @@ def test_many_parts_change_what_they_do_once_at_most() -> None:
 
 
 def test_a_part_that_may_do_nothing_leaves_the_others_their_choices() -> None:
-    found = set(uses([[7], [7], [7], [7, 8], [7, 8]], FOUR_PARTS))
+    found = set(uses([[7], [7], [7], [7, 8], [7, 8]], FOUR_PARTS, SIZES, ()))
     assert found == {(7, 7, 7, 7, 7), (7, 7, 7, 7, 8), (7, 7, 7, 8, 8)}
 
 
 def test_parts_that_go_together_do_the_same_side_by_side() -> None:
     groups = (range(3),)
-    assert list(uses([range(2)] * 3, groups, together=True)) == [(0, 0, 0), (1, 1, 1)]
+    choices = [range(2)] * 3
+    assert list(uses(choices, groups, (2, 2, 4), (16, 32), True)) == [(0, 0, 0), (1, 1, 1)]
     found = list(words(48, (3,), range(3), (2, 2, 4), groups, together=True))
     assert found == [((0, 1), (1, 2), (2, 4)), ((0, 3), (1, 6), (2, 12))]
     places = all_places((32, 5, 16), (2, 2, 4), (), 0, groups, together=True)
     assert places[1:] == [tuple([split_place(d, end) for end in (1, 2, 4)]) for d in (0, 2)]
+
+
+def test_parts_that_go_together_split_the_next_dimension_where_one_is_too_small() -> None:
+    shape, sizes = (2, 2, 1, 4, 3), (2, 2, 2)
+    found = list(uses([range(-1, 5)] * 3, (range(3),), sizes, shape, True))
+    assert found == [(-1, -1, -1), (0, 1, 3), (1, 3, 3)]
+    places = all_places(shape, sizes, (), 0, (range(3),), together=True)
+    assert places[1:] == [
+        (split_place(0, 1), split_place(1, 1), split_place(3, 1)),
+        (split_place(1, 1), split_place(3, 1), split_place(3, 2)),
+    ]
 
 
 def test_few_sub_axes_stand_in_every_order() -> None:

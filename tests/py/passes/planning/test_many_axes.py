@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -245,3 +246,42 @@ def test_small_arrays_are_gathered_at_once_where_no_single_axis_gains() -> None:
 
     three = seconds([("a", 2), ("b", 2), ("c", 2)], ["c", ("a", "b")], [("b", "c"), "a"])
     assert three < 1.1 * seconds([("x", 2), ("y", 4)], ["x", "y"], ["y", "x"])
+
+
+def circuit(state: Any, angles: Any, ends_in_pairs: bool) -> Any:
+    """A rotation of each qubit of a register, one after another, and gates of two neighbours."""
+    count = len(angles)
+    state = state.reshape((2,) * count)
+    for qubit in range(count):
+        c, s = jnp.cos(angles[qubit]), jnp.sin(angles[qubit])
+        state = jnp.tensordot(jnp.array([[c, -s], [s, c]]), state, axes=[[1], [qubit]])
+        state = jnp.moveaxis(state, 0, qubit)
+    gate = jnp.reshape(jnp.sin(jnp.arange(16.0)), (2, 2, 2, 2))
+    for qubit in range(0, count - 1, 2) if ends_in_pairs else ():
+        state = jnp.tensordot(gate, state, axes=[[2, 3], [qubit, qubit + 1]])
+        state = jnp.moveaxis(state, (0, 1), (qubit, qubit + 1))
+    return state.reshape(-1)
+
+
+@pytest.mark.parametrize(("ends_in_pairs", "moves"), [(False, 2), (True, 3)])
+@pytest.mark.parametrize("qubits", [10, 16])
+def test_the_parts_of_an_axis_move_at_once_among_many_dimensions(
+    qubits: int, ends_in_pairs: bool, moves: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All qubits that are split change places with others each time one of them is needed."""
+    specs: list[int] = []
+    search = Prices.search
+
+    def counted(self: Prices, cls: int, given: Any) -> Any:
+        specs.append(len(self.specs.rank(qubits)))
+        return search(self, cls, given)
+
+    monkeypatch.setattr(Prices, "search", counted)
+    mesh = dtensor.Mesh.abstract([("x", 8)])
+    layouts = dtensor.Layout(["x"], mesh), dtensor.Layout([None], mesh)
+    array: Any = jax.ShapeDtypeStruct
+    state, angles = array((2**qubits,), jnp.float32), array((qubits,), jnp.float32)
+    planned = dtensor.jit(partial(circuit, ends_in_pairs=ends_in_pairs), in_layouts=layouts)
+    shard = 4 * 2**qubits / 8
+    assert planned.lower(state, angles).wire_bytes <= moves * shard * 7 / 8
+    assert max(specs) < 1200  # of 1331 and 4913
