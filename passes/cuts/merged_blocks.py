@@ -134,7 +134,8 @@ def _walked(merges: Merges, op: ir.Operation, rule: OpRule) -> dict[int, MergedD
                 return None
             factor = rule.factors[m.factor]
             is_each = factor.kind is FactorKind.PASS_THROUGH and factor.reduction is None
-            if not is_each and holds(rule, m.factor) is not Fill.IDENTITY:
+            is_sum = factor.kind is FactorKind.REDUCTION and holds(rule, m.factor) is Fill.IDENTITY
+            if factor.counts or not (is_each or is_sum):
                 return None
             for other, e in rule.dims_of_factor[m.factor]:
                 if not rule.has_all(other, e):
