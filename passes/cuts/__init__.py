@@ -16,7 +16,8 @@ What all patterns read:
 
 The patterns, in the order in which `fuse.py` rewrites them:
 
-- `merges.py`: `x.reshape(-1)` of uneven rows, computed before they are merged (`merged_dims.py`).
+- `merges.py`: `x.reshape(-1)` of uneven rows, computed before they are merged (`merged_dims.py`,
+  `merged_values.py`), and `jnp.concatenate([x, x])` of such (`merged_blocks.py`).
 - `banded_products.py`: `jax.image.resize` and other products with few diagonals, by frames.
 - `known_positions.py`: `jnp.take(x, constants)` and updates of constant places: `runs.py` as slices
   and reversals, `frames.py` as windows that overlap, `digits.py` as exchanged blocks,

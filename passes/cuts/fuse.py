@@ -91,6 +91,7 @@ class FuseCutsPass(Pass):
 
     What is computed of dimensions that a reshape merged, of which layouts given split an inner one
     unevenly, is computed before they are merged: of `x.reshape(-1)` there would be padding within.
+    So is what is computed of values of one size that are joined along an uneven dimension.
     """
 
     name: ClassVar[str] = "dtensor-fuse-cuts"

@@ -87,10 +87,13 @@ class _Fill:
             return math.nan
         return make.binary("multiply", make.reshape(other, shape), make.reshape(self.number, shape))
 
-    def filled(self, make: Builder, value: Value, dims: Sequence[int], beyond: Operand) -> Value:
-        """A value with `beyond` where the number stands; `dims` are where it has `walked`."""
-        sizes = make.shape_of(self.mask)
-        kept = [d for d, size in zip(dims, sizes, strict=True) if size > 1]
+    def filled(self, make: Builder, value: Value, place: dict[int, int], beyond: Operand) -> Value:
+        """A value with `beyond` where the number stands; `place` says where its dimensions are.
+
+        It need not have those of one element.
+        """
+        pairs = zip(self.walked, make.shape_of(self.mask), strict=True)
+        kept = [place[r] for r, size in pairs if size > 1]
         shape = make.shape_of(value)
         mask = make.reshape(self.mask, [shape[d] for d in kept])
         mask = make.spread(mask, shape, kept)
@@ -199,7 +202,7 @@ class _Product:
         """A value with what stands in the place of rows; `place` says where its dimensions are."""
         for fill in self.fills:
             beyond = fill.of_product(make, make.shape_of(value), self.other)
-            value = fill.filled(make, value, [place[r] for r in fill.walked], beyond)
+            value = fill.filled(make, value, place, beyond)
         return value
 
     def _other_split(self, shape: Sequence[int]) -> tuple[list[int], list[int]]:

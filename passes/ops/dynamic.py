@@ -46,7 +46,7 @@ def dynamic_update_slice_rule(op: OpInfo) -> OpRule:
     builder = RuleBuilder(op)
     for d, size in enumerate(op.operand_shapes[0]):
         new = op.operand_shapes[1][d]
-        builder.share((0, d), (~0, d), *[(1, d)] * (new == size))
+        builder.share((0, d), (~0, d), *[(1, d)] * (new == size), counts=new != size)
         if new != size:
             builder.whole(1, d, f"has {new} of {size} elements updated, from a computed place on")
     parts = [k < 2 for k in range(len(op.operand_shapes))]

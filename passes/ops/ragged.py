@@ -91,9 +91,10 @@ def ragged_dot_rule(op: OpInfo) -> OpRule:
         builder.share(*numbers.places(left), (1, right), (~0, next(made)))
     for left, right in numbers.contracting:
         places = [*numbers.places(left), (1, right)]
-        builder.share(*places, reduction=Reduction.SUM.on(element))
+        counts = left == numbers.ragged
+        builder.share(*places, reduction=Reduction.SUM.on(element), counts=counts)
     for left in numbers.free[0]:
-        builder.share(*numbers.places(left), (~0, next(made)))
+        builder.share(*numbers.places(left), (~0, next(made)), counts=left == numbers.ragged)
     for right in numbers.free[1]:
         builder.share((1, right), (~0, next(made)))
     if numbers.group is not None and numbers.said:

@@ -200,6 +200,7 @@ def reduced_factors(rule: OpRule, op: ir.Operation) -> set[int]:
         number
         for number, (factor, dims) in enumerate(zip(rule.factors, rule.dims_of_factor, strict=True))
         if factor.kind is FactorKind.REDUCTION
+        and not factor.counts
         and padding is not None
         and padding.holds(rule, number) is Fill.IDENTITY
         and all(k >= 0 and rule.has_all(k, d) for k, d in dims)

@@ -134,6 +134,8 @@ class Factor:
             of the reduction elsewhere (an init value; the operand of a scatter-add).
         kind: what splitting it asks of the op.
         window: how a WINDOW walks along the operand's dimension.
+        counts: whether an iteration depends on its place, as one that indices name: each shard
+            computes its own of it, but nobody may count from another place on.
     """
 
     size: int
@@ -141,6 +143,7 @@ class Factor:
     partial_operands: tuple[int, ...] = ()
     kind: FactorKind = FactorKind.PASS_THROUGH
     window: Window | None = None
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +227,16 @@ class OpRule:
         return m is not None and (m.before, m.outer, m.size) == (1, 1, self.factors[m.factor].size)
 
     def passed_on(self, slot: int, dim: int) -> int | None:
-        """The factor of which a dimension has all iterations, each computed by itself, if any."""
+        """The factor of which a dimension has all iterations, each computed by itself, if any.
+
+        None if they depend on their places.
+        """
         m = self.map_of(slot, dim) if self.has_all(slot, dim) else None
-        if m is None or self.factors[m.factor].kind is not FactorKind.PASS_THROUGH:
+        if m is None:
             return None
-        return m.factor
+        factor = self.factors[m.factor]
+        is_each = factor.kind is FactorKind.PASS_THROUGH and not factor.counts
+        return m.factor if is_each else None
 
     @property
     def info(self) -> OpInfo:
@@ -357,11 +365,12 @@ class RuleBuilder:
         partial_operands: Sequence[int] = (),
         kind: FactorKind | None = None,
         window: Window | None = None,
+        counts: bool = False,
     ) -> int:
         """A new factor of `size` elements; its number."""
         if kind is None:
             kind = FactorKind.PASS_THROUGH if reduction is None else FactorKind.REDUCTION
-        self._factors.append(Factor(size, reduction, tuple(partial_operands), kind, window))
+        self._factors.append(Factor(size, reduction, tuple(partial_operands), kind, window, counts))
         return len(self._factors) - 1
 
     def share(
@@ -372,6 +381,7 @@ class RuleBuilder:
         partial_operands: Sequence[int] = (),
         kind: FactorKind | None = None,
         window: Window | None = None,
+        counts: bool = False,
     ) -> None:
         """A new factor that dimensions carry, each an `(operand or ~result, dimension)`.
 
@@ -380,7 +390,7 @@ class RuleBuilder:
         if size is None:
             slot, dim = places[0]
             size = self.op.shape(slot)[dim]
-        factor = self.factor(size, reduction, partial_operands, kind, window)
+        factor = self.factor(size, reduction, partial_operands, kind, window, counts)
         for slot, dim in places:
             self.carry(slot, dim, factor)
 

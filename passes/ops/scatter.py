@@ -66,7 +66,7 @@ def scatter_rule(op: OpInfo) -> OpRule:
     for d, u in dims.full:
         builder.share(*kept(d), *((k, u) for k in slices))
     for d in (*(d for d, _ in dims.picked), *(d for d, _, _ in dims.cut)):
-        builder.share(*kept(d))
+        builder.share(*kept(d), counts=True)
     say_whole(builder, dims, count, len(op.operand_shapes[count]), slices)
     _scatter_passes(builder, reduction, dims)
     return builder.build()

@@ -24,7 +24,7 @@ def csr_product_rule(op: OpInfo) -> OpRule | None:
         return None
     builder = RuleBuilder(op)
     summed = Reduction.SUM.on(op.result_elements[0])
-    builder.share((_ELEMENTS, 0), (_COLUMNS, 0), reduction=summed)
+    builder.share((_ELEMENTS, 0), (_COLUMNS, 0), reduction=summed, counts=True)
     builder.whole(_BEGINS, 0, "says where the elements of each row begin")
     builder.whole(_DENSE, 0, "is read at any column of the sparse matrix")
     if len(op.operand_shapes[_DENSE]) == 2:

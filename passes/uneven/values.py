@@ -15,6 +15,7 @@ from dtensor.passes.locations import tagged_id
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.elements import INEXACT, element_kind
 from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.rule import element_bytes
 
 Masks = dict[int, "Value | Reduction"]
 
@@ -100,16 +101,20 @@ class Forms:
             return self.graph.values[value]
         found = self.form(value, made, {}, None)
         writer = self._behind(value, found)
-        shorter: Shape = tuple(map(min, made, shape))
-        if shorter != made:
-            found = writer.slice(found, [0] * len(shape), shorter)
-            if reader is not None:
-                self._note_cut(operation_of(found), reader)
-        if shorter != shape:
-            fill = writer.nan(found) if self.poison else writer.neutral(Reduction.SUM, found)
-            behind = [n - m for n, m in zip(shape, shorter, strict=True)]
-            found = writer.pad(found, fill, [0] * len(shape), behind)
-            operation_of(found).attributes[FITS] = ir.UnitAttr.get()
+        # Padded first: what is cut off then may stand along a dimension that was split so far. XLA
+        # may end the process where it pads an argument of 2 bits.
+        is_narrow = element_bytes(self.graph.types[value].element) < 1 / 2
+        between: Shape = tuple(map(min if is_narrow else max, made, shape))
+        for sizes in (between, shape):
+            behind = [n - m for n, m in zip(sizes, writer.shape_of(found), strict=True)]
+            if any(more > 0 for more in behind):
+                fill = writer.nan(found) if self.poison else writer.neutral(Reduction.SUM, found)
+                found = writer.pad(found, fill, [0] * len(shape), behind)
+                operation_of(found).attributes[FITS] = ir.UnitAttr.get()
+            elif any(behind):
+                found = writer.slice(found, [0] * len(shape), sizes)
+                if reader is not None:
+                    self._note_cut(operation_of(found), reader)
         return found
 
     def _note_cut(self, cut: ir.Operation, reader: ir.Operation) -> None:

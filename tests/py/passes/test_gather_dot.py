@@ -192,6 +192,19 @@ def test_numbers_that_stand_for_rows_are_multiplied(dtype: Any) -> None:
     run(zero_beyond, LINE, given, table[:, 0], ids, jnp.asarray(others[:, 1], dtype))
 
 
+@pytest.mark.parametrize("split", [["x", UNSHARDED], [UNSHARDED, "x"]])
+def test_what_each_row_picks_is_weighed(split: list[Any]) -> None:
+    """As the loss of a policy has it: what is picked has a dimension of one element, then none."""
+
+    def loss(scores: Any, actions: Any, gains: Any) -> Any:
+        picked = jnp.take_along_axis(scores, actions[:, None], axis=1)[:, 0]
+        return jnp.mean(picked * gains)
+
+    actions = jnp.arange(16, dtype=jnp.int32) * 3 % 8
+    given = [split, [split[0]], [split[0]]]
+    run(loss, LINE, given, numbers((16, 8)), actions, numbers((16,)), error=1e-5)
+
+
 def test_points_between_pixels_are_sent_once() -> None:
     """`map_coordinates` weighs the pixels around each point, and 0 for those beyond the edges."""
 

@@ -161,6 +161,31 @@ def gates(u: Any, v: Any, b: Any) -> Any:
     return lax.scan(step, jnp.ones_like(u[0]), jnp.stack([jnp.arange(64.0) % 3] * TRIPS)), b
 
 
+def placed(u: Any, v: Any, b: Any) -> Any:
+    """Elements of the whole are written by their places in it."""
+    start, parts = flat(u, v, b)
+    start = start.at[jnp.array([1, 2])].set(7.0).at[-1].add(2.0)
+    start = lax.dynamic_update_slice(start, jnp.full(2, -3.0), (4,))
+
+    def step(carry: Any, _: Any) -> Any:
+        u, v, b = parts(carry)
+        return jnp.clip(carry - flat(u, 2 * v, -b)[0], -8, 8), None
+
+    return parts(lax.scan(step, start, None, length=TRIPS)[0])
+
+
+def grouped(u: Any, v: Any, b: Any) -> Any:
+    """Rows are multiplied with the matrix of their group: by their places."""
+    start, parts = flat(u, v, b)
+    rows, tables = jnp.array([len(start) - 3, 2, 1]), jnp.arange(3.0).reshape(3, 1, 1)
+
+    def step(carry: Any, _: Any) -> Any:
+        u, v, b = parts(lax.ragged_dot(carry[:, None], tables, rows)[:, 0])
+        return jnp.clip(flat(u + 1, 2 * v, 1 - b)[0], -8, 8), None
+
+    return parts(lax.scan(step, start, None, length=TRIPS)[0])
+
+
 PROGRAMS: list[Callable[..., Any]] = [looped, kept, until_small, gradient, turned, noisy]
 LAYOUTS: list[tuple[Mesh, Any, Any, Any]] = [
     (LINE, ["x", UNSHARDED], [UNSHARDED, "x"], [UNSHARDED]),
@@ -185,7 +210,9 @@ def test_parts_are_computed_as_the_whole(program: Any, layout: int) -> None:
     run(program, mesh, specs, *arrays(*shapes))
 
 
-@pytest.mark.parametrize("program", [ordered, several, gates], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "program", [ordered, several, gates, placed, grouped], ids=lambda f: f.__name__
+)
 def test_what_is_needed_whole_is_whole(program: Any) -> None:
     mesh, *specs = LAYOUTS[1]
     run(program, mesh, specs, *arrays((16, 8), (8, 24), (8,)))

@@ -16,7 +16,16 @@ from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.uneven import classes
 from dtensor.runtime.client import create_mesh
-from tests.py.uneven.on_meshes import LINE, check, check_vocabulary, cuts, gathered, sent
+from tests.py.uneven.on_meshes import (
+    FIVE,
+    GRID,
+    LINE,
+    check,
+    check_vocabulary,
+    cuts,
+    gathered,
+    sent,
+)
 
 RANDOM = np.random.default_rng(1)
 FOUR = create_mesh([("x", 4)], devices=jax.devices()[:4])
@@ -139,6 +148,36 @@ def test_a_batch_of_6_over_4() -> None:
     assert not cuts(compiled)
     size = sum(p.nbytes for pair in params for p in pair)
     assert sent(compiled) <= 2 * 3 / 4 * (size + 4)
+
+
+@pytest.mark.parametrize("mesh", [LINE, FIVE])
+def test_solves_along_rows_and_then_columns(mesh: Mesh) -> None:
+    """As the gradient of a Cholesky factor: a solver reads the true rows, its columns stay split.
+
+    What it leaves is padded again before its columns are cut, so that they can move to the rows.
+    """
+    size = 61
+    factor = np.tril(RANDOM.normal(size=(size, size))) / 9 + np.eye(size)
+
+    def solved(kernel: Any) -> Any:
+        lower = jnp.asarray(factor, jnp.float32)
+        symmetric = kernel + kernel.T
+        left = jax.lax.linalg.triangular_solve(lower, symmetric, left_side=True, lower=True)
+        return symmetric + jax.lax.linalg.triangular_solve(lower, left, lower=True)
+
+    layouts = (Layout([UNSHARDED, "x"], mesh),)
+    compiled = check(
+        solved, normal(size, size), mesh=mesh, in_layouts=layouts, error=1e-4, absolute=1e-4
+    )
+    assert {c.kind for c in compiled.collectives} == {"all_to_all"}
+
+
+@pytest.mark.parametrize("shape", [(6, 5), (11, 7)])
+def test_what_is_longer_elsewhere_is_padded_there_and_then_moved(shape: tuple[int, int]) -> None:
+    """Rows over y become rows over x and columns over y: none are gathered."""
+    layouts = Layout(["y", UNSHARDED], GRID), Layout(["x", "y"], GRID)
+    compiled = check(lambda x: x, normal(*shape), in_layouts=layouts[:1], out_layouts=layouts[1])
+    assert {c.kind for c in compiled.collectives} == {"all_to_all"}
 
 
 def test_layers_in_a_scan_over_an_uneven_batch() -> None:
