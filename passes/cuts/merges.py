@@ -8,9 +8,6 @@ until a reduction, a product or another reshape ends it.
 
 `jnp.concatenate([x, x])` puts such rows one behind the other: it merges two blocks of them, which
 slices take apart again, as samplers with guidance and losses of pairs have it.
-
-`jnp.concatenate([x, x])` puts such rows one behind the other: it merges two blocks of them, which
-slices take apart again, as samplers with guidance and losses of pairs have it.
 """
 
 from __future__ import annotations
