@@ -9,12 +9,13 @@ them do the same, side by side, in neighbouring dimensions where one is too smal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, groupby, product
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, pairwise, product
 from operator import contains
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.layout import REDUCTIONS
+from dtensor.dialect.layout import REDUCTIONS, Layout
 from dtensor.passes.planning.blocks import BlockCounts, bit
 from dtensor.passes.propagation.places import MAX_RANK, WHOLE, Places, partial_place, split_place
 from dtensor.passes.sharding.specs import is_legal
@@ -30,6 +31,29 @@ def groups_of(subaxes: Sequence[AxisRef]) -> SubAxes:
     for _, group in groupby(range(len(subaxes)), key=lambda number: subaxes[number].name):
         numbers = list(group)
         found.append(range(numbers[0], numbers[-1] + 1))
+    return tuple(found)
+
+
+def named_together(subaxes: Sequence[AxisRef], layouts: Iterable[Layout]) -> SubAxes:
+    """As `groups_of`, but mesh axes that layouts name side by side alone are one group.
+
+    Each is named, and wherever one is, the next of the mesh stands behind it.
+    """
+    named, followed = Counter[str](), Counter[tuple[str, str]]()
+    for layout in layouts:
+        for digits in [dim.digits for dim in layout.dims]:
+            names = [name for name, _ in groupby(digits, key=lambda d: getattr(d, "name", ""))]
+            named.update(names)
+            followed.update(pairwise(names))
+        named.update([axis.name for axis, _ in layout.partial])
+    found: list[range] = []
+    for group in groups_of(subaxes):
+        if found:
+            pair = subaxes[found[-1][-1]].name, subaxes[group[0]].name
+            if 0 < followed[pair] == named[pair[0]] == named[pair[1]]:
+                found[-1] = range(found[-1].start, group.stop)
+                continue
+        found.append(group)
     return tuple(found)
 
 

@@ -28,13 +28,14 @@ class JointLabels:
     """Puts labels of all sub-axes together.
 
     Attributes:
-        together: whether the sub-axes of a mesh axis all do the same.
+        together: whether the sub-axes of a group all do the same.
+        groups: of sub-axes; those of one mesh axis, say.
     """
 
     def __init__(self, specs: Specs, groups: SubAxes) -> None:
         self.specs = specs
         self.together = False
-        self._groups = groups
+        self.groups = groups
         self._tables = {n: LabelTable(n) for n in set(specs.sizes)}
         self._words: dict[object, list[Word]] = {}
 
@@ -74,7 +75,7 @@ class JointLabels:
         blocked = {factor for factor, ahead in enumerate(blocks) if ahead}
         found: dict[Strategy, None] = {}
         extents = [factor.size for factor in rule.factors]
-        for combination in uses(ways, self._groups, self.specs.sizes, extents, self.together):
+        for combination in uses(ways, self.groups, self.specs.sizes, extents, self.together):
             split = [choice for choice in combination if choice >= 0]
             if len(set(split)) == len(split) and blocked.isdisjoint(split):
                 options = [[of[choice] for of, choice in zip(alone, combination, strict=True)]]
@@ -111,7 +112,7 @@ class JointLabels:
         key = (size, blocks, axes, self.together)
         found = self._words.get(key)
         if found is None:
-            orders = words(size, blocks, axes, self.specs.sizes, self._groups, self.together)
+            orders = words(size, blocks, axes, self.specs.sizes, self.groups, self.together)
             found = self._words[key] = list(orders)
         return found
 

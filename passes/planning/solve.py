@@ -81,18 +81,19 @@ def _most_dims(problem: Problem) -> int:
 def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool) -> bool:
     """As `solve`, with many mesh axes: all of them at once only where that is quick.
 
-    The parts of a single mesh axis are laid out together first: one after another would seldom
-    move the axis from one dimension to another, which gains only once all of them have moved. Where
-    tensors have many dimensions (`is_vast`), what two sub-axes can do is too much already, and then
-    they change one by one.
+    The parts of a single mesh axis are laid out together first, and so are mesh axes that
+    annotations only name side by side: one after another they would seldom move from one dimension
+    to another, which gains only once all of them have moved. Where tensors have many dimensions
+    (`is_vast`), what two sub-axes can do is too much already, and then they change one by one.
     """
     maker = problem.maker
     everything = frozenset[int]().union(*axes)
     has_few = (_most_dims(problem) + 1) ** len(everything) <= limits.specs
     is_small = len(problem.now) <= limits.small
-    if len(axes) == 1 or is_vast:
+    named = maker.named_together
+    if is_vast or len(named) == 1:
         maker.keep_parts_together(True)
-        problem.let_change(axes)
+        problem.let_change(named)
         _search(problem, limits)
         maker.keep_parts_together(False)
         problem.let_change(axes)

@@ -16,7 +16,13 @@ from dtensor.passes.graph import BORDERS, CARRY, JOINTS, MANUAL_EDGES, MANUAL_RE
 from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.planning.all_places import HeldPlaces, all_places, groups_of
+from dtensor.passes.planning.all_places import (
+    HeldPlaces,
+    SubAxes,
+    all_places,
+    groups_of,
+    named_together,
+)
 from dtensor.passes.planning.blocks import BlockCounts, bit, block_counts, partial_kinds
 from dtensor.passes.planning.joint_labels import Held, JointLabels
 from dtensor.passes.planning.options import (
@@ -64,8 +70,9 @@ class Maker:
         self.kept = kept_by_node(kept)
         self.specs = specs
         self.result_places = result_places
-        self._groups = groups_of(specs.subaxes)
-        self._joint = JointLabels(specs, self._groups)
+        self._apart = groups_of(specs.subaxes)
+        self._together = named_together(specs.subaxes, task.pins.layouts.values())
+        self._joint = JointLabels(specs, self._apart)
         self.work = work_seconds(graph, task.cost)
         self._kinds = partial_kinds(graph)
         self._memos: dict[bool, dict[object, tuple[Strategy, ...]]] = {False: {}, True: {}}
@@ -81,8 +88,16 @@ class Maker:
     @property
     def mesh_axes(self) -> Moves:
         """The sub-axes of each mesh axis that anything may use."""
-        groups = [frozenset([axis for axis in group if self._used[axis]]) for group in self._groups]
-        return tuple([group for group in groups if group])
+        return self._usable(self._apart)
+
+    @property
+    def named_together(self) -> Moves:
+        """The same, of mesh axes that annotations only name side by side in one set."""
+        return self._usable(self._together)
+
+    def _usable(self, groups: SubAxes) -> Moves:
+        sets = [frozenset([axis for axis in group if self._used[axis]]) for group in groups]
+        return tuple([each for each in sets if each])
 
     def keep_few(self, is_vast: bool) -> None:
         """Consider fewer strategies from now on; not so few where tensors have many dimensions."""
@@ -94,8 +109,12 @@ class Maker:
         self.most = sys.maxsize
 
     def keep_parts_together(self, whether: bool) -> None:
-        """From now on, let all parts of a mesh axis do the same, or each what it likes."""
+        """From now on, let all parts of a mesh axis do the same, or each what it likes.
+
+        So do mesh axes that annotations only name side by side.
+        """
         self._joint.together = whether
+        self._joint.groups = self._together if whether else self._apart
         self._memo = self._memos[whether]
 
     def _is_used(self, axis: int) -> bool:
@@ -369,8 +388,8 @@ class Maker:
     def _places_on(
         self, shape: tuple[int, ...], blocks: BlockCounts, kinds: int, held: HeldPlaces
     ) -> list[Places]:
-        sizes, together = self.specs.sizes, self._joint.together
-        return all_places(shape, sizes, blocks, kinds, self._groups, held, together)
+        sizes, joint = self.specs.sizes, self._joint
+        return all_places(shape, sizes, blocks, kinds, joint.groups, held, joint.together)
 
     def _used_at(self, node: Node) -> tuple[bool, ...]:
         """Per sub-axis, whether the node may use it."""

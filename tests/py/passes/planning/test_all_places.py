@@ -1,15 +1,46 @@
 """Which ways to use sub-axes are listed: all of a few, and those of one pattern of many parts."""
 
 import itertools
+from typing import Any
+
+import pytest
 
 from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.planning.all_places import all_places, groups_of, uses, words
+from dtensor.passes.planning.all_places import (
+    all_places,
+    groups_of,
+    named_together,
+    uses,
+    words,
+)
 from dtensor.passes.propagation.places import WHOLE, split_place
 from tests.py.passes.run_passes import after, function
 
 FOUR_PARTS = (range(1), range(1, 5))  # an axis, and another that is cut into four
 SIZES = (3, 2, 2, 2, 2)  # of these, in devices
+
+
+@pytest.mark.parametrize(
+    ("layouts", "together"),
+    [
+        ([[("a", "b"), None], [None, ("a", "b", "c")]], [2, 1]),
+        ([[("a", "b", "c"), None]], [3]),
+        ([[("b", "a"), "c"]], [1, 1, 1]),  # in another order
+        ([[("a", "b"), None], ["b", None]], [1, 1, 1]),
+        ([["a", "b"]], [1, 1, 1]),  # in two dimensions
+        ([], [1, 1, 1]),
+    ],
+)
+def test_axes_that_are_only_named_side_by_side_are_a_group(
+    layouts: list[list[Any]], together: list[int]
+) -> None:
+    mesh = Mesh([("a", 2), ("b", 2), ("c", 2)])
+    subaxes = [AxisRef(name, 1, 2) for name in "abc"]
+    found = named_together(subaxes, [Layout(dims, mesh) for dims in layouts])
+    assert [len(group) for group in found] == together
+    assert [axis for group in found for axis in group] == [0, 1, 2]
 
 
 def test_parts_of_one_axis_are_a_group() -> None:

@@ -18,6 +18,7 @@ from dtensor.passes.planning.limits import EFFORTS, Limits
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.propagation import propagate
+from dtensor.passes.propagation.places import MAX_RANK
 from dtensor.passes.propagation.turns import in_turn
 from tests.py.passes.planning.small_graphs import small_program
 from tests.py.passes.run_passes import after
@@ -38,6 +39,36 @@ def test_a_plan_for_an_axis_in_two_is_no_dearer_than_one_for_the_axis(seed: int)
     text = small_program(seed, ("x", "y"))
     in_two = text.replace('"y"', '"y", "z"')
     assert planned_seconds(in_two, THREE) <= planned_seconds(text, TWO) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("weights", "together"), [("abc", True), ("ab", False)])
+def test_axes_that_are_only_named_together_move_together_first(
+    weights: str, together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, splits = solving._search, list[set[frozenset[int]]]()
+
+    def look(problem: Problem, limits: Limits) -> bool:
+        ways = [
+            problem.maker.places(problem.graph.nodes[example], strategy)[0]
+            for node, example in enumerate(problem.example)
+            if problem.graph.nodes[example].rule
+            for strategy in problem.options(node).strategies
+        ]
+        splits.append({frozenset([place % MAX_RANK for place in places]) for places in ways})
+        return search(problem, limits)
+
+    monkeypatch.setattr(solving, "_search", look)
+    monkeypatch.setitem(EFFORTS, "normal", replace(EFFORTS["normal"], small=0))
+    mesh = Mesh.abstract([("a", 2), ("b", 2), ("c", 2)])
+    rows = dtensor.Layout([tuple("abc"), None], mesh)
+    array: Any = jax.ShapeDtypeStruct
+    lowered = dtensor.jit(
+        lambda x, y: jnp.tanh(x) + y,
+        in_layouts=(rows, dtensor.Layout([tuple(weights), None], mesh)),
+        out_layouts=dtensor.Layout([None, tuple("abc")], mesh),
+    ).lower(array((64, 32), jnp.float32), array((64, 32), jnp.float32))
+    assert lowered.wire_bytes > 0
+    assert ({1} in splits[0]) == together  # all three may split the columns at once
 
 
 ACROSS = """
