@@ -23,7 +23,7 @@ XLA_SPMD = (
 )
 ABSTRACT = "ABSTRACT"  # the device type of meshes without devices
 RESERVED = ("unsharded", "match", "any", "scalar")
-_AXIS_TEXT = re.compile(r'\s*"([^"]*)"\s*=\s*(-?\d+)\s*')
+_AXIS_TEXT = re.compile(r'\s*"([^"]*)"\s*=\s*(-?\d{1,18})\s*')
 MOST_DEVICES = 2**24
 
 
@@ -373,7 +373,7 @@ class Mesh(MeshMembers):
             if axis is None:
                 raise MeshError(f'malformed mesh axis {part.strip()!r}; the form is "x"=2')
             axes.append((axis.group(1), int(axis.group(2))))
-        device_ids = None if ids is None else [int(i) for i in ids.split(",") if i.strip()]
+        device_ids = None if ids is None else [_id_in(i) for i in ids.split(",") if i.strip()]
         return cls.of(axes, device_ids, "" if name == "mesh" else name)
 
 
@@ -407,6 +407,13 @@ def _checked_axis(pair: object) -> tuple[str, int]:
     if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
         raise MeshError(f"mesh axis '{name}' has size {size!r}; it must be a positive integer")
     return name, int(size)
+
+
+def _id_in(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise MeshError(f"malformed device id {text.strip()!r}; commas separate them") from None
 
 
 def _checked_id(value: object) -> int:

@@ -148,10 +148,9 @@ class _Verifier:
     # The dialect's own operations.
 
     def _dtensor_op(self, op: ir.Operation, name: str) -> None:
-        attributes = op.attributes
         key = (
             name,
-            tuple((each, attributes[each]) for each in attributes),
+            _items(op),
             tuple(value.type for value in op.operands),
             tuple(value.type for value in op.results),
             tuple(
@@ -219,8 +218,9 @@ class _Verifier:
             except DTensorError as wrong:
                 problems.append(str(wrong))
                 continue
-            except ValueError as wrong:
-                problems.append(f"attribute '{each}' must be {kind.form}, {wrong}")
+            except (TypeError, ValueError) as wrong:  # TypeError: jaxlib has no Python class for it
+                found = "found other elements" if isinstance(wrong, TypeError) else wrong
+                problems.append(f"attribute '{each}' must be {kind.form}, {found}")
                 continue
             if isinstance(value, tuple):
                 other, value = value
@@ -352,6 +352,15 @@ class _Verifier:
             problem = layout.border_problem()
         if problem is not None:
             yield problem
+
+
+def _items(op: ir.Operation) -> tuple[Any, ...]:
+    """Names and attributes, or the text where jaxlib has no Python class for one."""
+    attributes = op.attributes
+    try:
+        return tuple((each, attributes[each]) for each in attributes)
+    except TypeError:
+        return (str(op),)
 
 
 def _is_token(type_: ir.Type) -> bool:

@@ -12,13 +12,16 @@ from functools import lru_cache
 from typing import Final, TextIO
 
 from dtensor.dialect.attributes import read_meshes
-from dtensor.dialect.diagnostics import Diagnostic, LocatedError, did_you_mean, from_mlir
-from dtensor.dialect.mlir import ir, passmanager
+from dtensor.dialect.diagnostics import Diagnostic, LocatedError, did_you_mean, error, from_mlir
+from dtensor.dialect.mlir import ir, ops_of, passmanager
+from dtensor.dialect.names import FUNC
+from dtensor.dialect.ops import OPS
 from dtensor.dialect.verify import verify_all
 from dtensor.passes import cxx
 from dtensor.passes.base import Pass, PassOptionError, PassState
 from dtensor.passes.pipeline_text import Entry, PipelineError, parse_pipeline
 from dtensor.passes.pipelines import PIPELINES
+from dtensor.passes.program import CONTROL
 from dtensor.passes.registry import PASSES, pass_class
 
 ALL: Final = "all"
@@ -148,6 +151,8 @@ def _run_step(step: PipelineStep, module: ir.Module, state: PassState) -> None:
     if isinstance(step, OwnStep):
         step.transformation.run(module, state)
         return
+    if step.name == "inline":
+        _refuse_unknown_regions(module.operation)
     # No handle of an operation may outlive a C++ pass: touching one that was erased aborts.
     state.forget_ir()
     state.plan_checker = None
@@ -156,6 +161,23 @@ def _run_step(step: PipelineStep, module: ir.Module, state: PassState) -> None:
         manager.run(module.operation)
     except ir.MLIRError as failure:
         raise LocatedError.of(from_mlir(failure)) from None
+
+
+def _refuse_unknown_regions(owner: ir.Operation) -> None:
+    """C++ `inline` ends the process at a region of an operation that it does not know."""
+    for region in owner.regions:
+        for block in region:
+            for op in ops_of(block):
+                name = op.name
+                known = OPS.get(name)
+                if known is not None and known.REGIONS:
+                    error(
+                        op,
+                        f"'inline' cannot read the region of '{name}', which passes after it "
+                        "make; run those that are left by name",
+                    )
+                if name == FUNC or name in CONTROL:
+                    _refuse_unknown_regions(op)
 
 
 def _verify_after(name: str, module: ir.Module) -> None:

@@ -30,6 +30,16 @@
 
 // -----
 
+// expected-error @below {{malformed device id '0 1'; commas separate them}}
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2], device_ids=[0 1]>} : () -> ()
+
+// -----
+
+// expected-error @below {{malformed mesh axis '"x"=1000000000000000000000'; the form is "x"=2}}
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=1000000000000000000000]>} : () -> ()
+
+// -----
+
 // expected-error @below {{expected a #dtensor.mesh<...> attribute, found 4 : i64}}
 "dtensor.mesh"() {sym_name = "mesh", mesh = 4 : i64} : () -> ()
 

@@ -15,7 +15,9 @@ func.func @main(%arg0: tensor<4x3xf32>) {
   %0 = "dtensor.shard_permute"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: 2, 0>} : (tensor<4x3xf32>) -> tensor<4x3xf32>
   // expected-error @below {{sources are [1, 1]; each device can send to one other only}}
   %1 = "dtensor.shard_permute"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: 1, 1>} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  // expected-error @below {{attribute 'sources' must be integers such as array<i64: 0, 1>, found other elements}}
+  %2 = "dtensor.shard_permute"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<ui8: 1, 0>} : (tensor<4x3xf32>) -> tensor<4x3xf32>
   // expected-error @below {{attribute 'sources' must be integers such as array<i64: 0, 1>, found 1 : i64}}
-  %2 = "dtensor.shard_permute"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, sources = 1 : i64} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %3 = "dtensor.shard_permute"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, sources = 1 : i64} : (tensor<4x3xf32>) -> tensor<4x3xf32>
   return
 }
