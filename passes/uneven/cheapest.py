@@ -7,18 +7,16 @@ not divide; of 16 they could have two each. Whether they would, and what that sa
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.cost.units import seconds_text
 from dtensor.passes.functions import main_function
-from dtensor.passes.graph import read_graph
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.propagation.propagate import Ahead, PropagatePass
 from dtensor.passes.propagation.task import read_pins
-from dtensor.passes.uneven.components import SHORTEST, Lengths, lengths_of
+from dtensor.passes.uneven.components import Lengths, lengths_of
 from dtensor.passes.uneven.rewrite import Rewriter
 
 _ENOUGH = 0.97  # of what a plan takes: what saves less is not worth more elements
@@ -30,13 +28,13 @@ class Trial:
     """A plan of a copy of the program.
 
     Attributes:
-        parts: the classes that were made longer than they need be, as `lengths_of` takes them.
+        lengths: how long dimensions were made.
         seconds: what the plan takes.
         cost: the same and what else its search counts.
         ahead: the plan.
     """
 
-    parts: Mapping[float, int]
+    lengths: Lengths
     seconds: float
     cost: float
     ahead: Ahead
@@ -51,11 +49,16 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
         least: the least lengths.
         poison: as the pass has it.
     """
+    function = main_function(module)
+    graph = state.graph_of(function)
+    pins = read_pins(graph, state.meshes)
     longer = least.divisible
     alone = [{place: parts} for place, parts in longer.items()]
-    first = best = _trial(module, state, SHORTEST, poison)
+    first = best = _trial(module, state, least, poison)
     for parts in (longer, *(alone if 1 < len(alone) <= _MOST else ())):
-        found = _trial(module, state, parts, poison, _ENOUGH * best.cost)
+        lengths = lengths_of(graph, pins, parts)
+        assert lengths is not None, "what a layout does not divide stays as it is"
+        found = _trial(module, state, lengths, poison, _ENOUGH * best.cost)
         if found.seconds < _ENOUGH * best.seconds:
             best = found
             if parts is longer:
@@ -71,11 +74,7 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
 
 
 def _trial(
-    module: ir.Module,
-    state: PassState,
-    parts: Mapping[float, int],
-    poison: bool,
-    below: float = math.inf,
+    module: ir.Module, state: PassState, lengths: Lengths, poison: bool, below: float = math.inf
 ) -> Trial:
     """A plan with some lengths; any, where none costs less than `below`."""
     copy = ir.Module.create(module.operation.location)
@@ -84,13 +83,10 @@ def _trial(
     apart = replace(state, ledger=Ledger(), plan_checker=None)
     apart.forget_ir()
     function = main_function(copy)
-    graph = read_graph(function)
-    pins = read_pins(graph, state.meshes)
-    lengths = lengths_of(graph, pins, parts)
-    assert lengths is not None, "what a layout does not divide stays as it is"
-    Rewriter(function, graph, pins, lengths, apart.ledger, poison).run()
+    graph = apart.read(function)  # whose nodes are those of the program
+    Rewriter(function, graph, read_pins(graph, state.meshes), lengths, apart.ledger, poison).run()
     apart.forget_ir()
     PropagatePass(below=below).run(copy, apart)
     assert apart.ahead is not None, "propagation keeps its plans"
     plan = apart.ahead.plans[-1]
-    return Trial(parts, plan.seconds, plan.seconds + plan.price, apart.ahead)
+    return Trial(lengths, plan.seconds, plan.seconds + plan.price, apart.ahead)

@@ -44,8 +44,7 @@ class PadUnevenPass(Pass):
         ahead = None
         if lengths.divisible and state.mesh is not None and state.effort != "fast":
             trial = cheapest(module, state, lengths, self.poison)
-            lengths, ahead = lengths_of(graph, pins, trial.parts), trial.ahead
-            assert lengths is not None, "what a layout does not divide stays as it is"
+            lengths, ahead = trial.lengths, trial.ahead
         Rewriter(function, graph, pins, lengths, state.ledger, self.poison).run()
         state.forget_ir()
         state.ahead = ahead
