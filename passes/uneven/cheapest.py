@@ -2,11 +2,14 @@
 
 A batch of 13 that a layout splits over 2 of 8 devices becomes 14 elements long, which the others do
 not divide; of 16 they could have two each. Whether they would, and what that saves, a plan tells.
+So it does of a dimension that no layout splits, where one splits another unevenly: where 5 devices
+share 197 tokens, attention had better move to a batch of 10 elements than gather for one of 8.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dtensor.dialect.mlir import ir
@@ -43,6 +46,8 @@ class Trial:
 def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) -> Trial:
     """Plan with the least lengths, with all that may be longer so, and if need be with each alone.
 
+    Then with one class that no layout splits: in 26 programs others were no gain beside it.
+
     Args:
         module: the program, which stays as it is.
         state: what is known of it.
@@ -52,17 +57,26 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
     function = main_function(module)
     graph = state.graph_of(function)
     pins = read_pins(graph, state.meshes)
-    longer = least.divisible
-    alone = [{place: parts} for place, parts in longer.items()]
     first = best = _trial(module, state, least, poison)
-    for parts in (longer, *(alone if 1 < len(alone) <= _MOST else ())):
+    taken: Mapping[float, int] = {}
+
+    def take(parts: Mapping[float, int]) -> bool:
+        """Take these lengths if a plan then takes less."""
+        nonlocal best, taken
         lengths = lengths_of(graph, pins, parts)
         assert lengths is not None, "what a layout does not divide stays as it is"
         found = _trial(module, state, lengths, poison, _ENOUGH * best.cost)
-        if found.seconds < _ENOUGH * best.seconds:
-            best = found
-            if parts is longer:
-                break
+        if found.seconds >= _ENOUGH * best.seconds:
+            return False
+        best, taken = found, parts
+        return True
+
+    longer = least.divisible
+    if longer and not take(longer) and 1 < len(longer) <= _MOST:
+        for place, parts in longer.items():
+            take({place: parts})
+    if least.possible:
+        take({**taken, **least.possible})
     if best is not first:
         state.ledger.add(
             "length",

@@ -49,6 +49,7 @@ class Lengths:
     words: list[tuple[Dim | None, ...]] = field(default_factory=list)
     fills: dict[tuple[int, int, int], Fill | Reduction] = field(default_factory=dict)
     divisible: dict[float, int] = field(default_factory=dict)
+    possible: dict[float, int] = field(default_factory=dict)
 
 
 def lengths_of(graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST) -> Lengths | None:
@@ -75,16 +76,21 @@ def lengths_of(graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST) 
     if not growing:
         return None
     lengths.divisible = classes.divisible(_products(pins))
+    possible = classes.possible(_products(pins))
+    bytes_of = dict.fromkeys(possible, 0.0)
     for value, info in enumerate(graph.types):
         sizes, words = list(info.shape), list[Dim | None]()
         for d in range(len(sizes)):
             root, scale = places.find(places.number((value, d)))
+            if root in bytes_of:
+                bytes_of[root] += graph.bytes(value) * graph.weights[value]
             length, word = growing.get(root, (None, None))
             words.append(word)
             if length is not None:
                 sizes[d] = int(length * scale)
         lengths.shapes[value] = tuple(sizes)
         lengths.words.append(tuple(words))
+    lengths.possible = possible[max(bytes_of, key=bytes_of.__getitem__)] if possible else {}
     return lengths
 
 
