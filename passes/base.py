@@ -18,8 +18,9 @@ from dtensor.dialect.mlir import ir
 if TYPE_CHECKING:
     from dtensor.passes.cost.machine import Machine
     from dtensor.passes.cost.model import CostModel
+    from dtensor.passes.cuts.shards import Shards
     from dtensor.passes.derivation import Checker
-    from dtensor.passes.graph import Graph
+    from dtensor.passes.graph import Graph, OpReader
     from dtensor.passes.ledger import Ledger
     from dtensor.passes.ops.bodies import BodyMaker
     from dtensor.passes.ops.definition import Definition
@@ -93,6 +94,8 @@ class PassState:
     result_layouts: Sequence[Layout | None] = ()
     cost_report: CostReport | None = None
     _operations: Operations | None = field(default=None, repr=False)
+    _shards: Shards | None = field(default=None, repr=False)
+    _reader: OpReader | None = field(default=None, repr=False)
 
     def cost_model(self) -> CostModel:
         """What plans cost: as given, or on the machine, or by default."""
@@ -113,10 +116,24 @@ class PassState:
     def graph_of(self, function: ir.Operation) -> Graph:
         """The graph of the main function, read once for passes that leave it as it is."""
         if self.graph is None:
-            from dtensor.passes.graph import read_graph
-
-            self.graph = read_graph(function)
+            self.graph = self.read(function)
         return self.graph
+
+    def read(self, function: ir.Operation) -> Graph:
+        """The graph of a function, which may be of a copy of the module."""
+        from dtensor.passes.graph import OpReader, read_graph
+
+        if self._reader is None:
+            self._reader = OpReader()
+        return read_graph(function, self._reader)
+
+    def shards_of(self, function: ir.Operation) -> Shards:
+        """Those of the main function, read once for rewrites that leave it as it is."""
+        if self._shards is None:
+            from dtensor.passes.cuts.shards import Shards
+
+            self._shards = Shards(function, self)
+        return self._shards
 
     def operations(self, function: ir.Operation) -> Operations:
         """Those of the main function, read once for passes that leave it as it is."""
@@ -132,6 +149,7 @@ class PassState:
         self.planned = None
         self.ahead = None
         self._operations = None
+        self._shards = None
 
 
 @dataclass(frozen=True)

@@ -144,10 +144,15 @@ def op_info(
 
 
 class OpReader:
-    """Types and rules of operations, each read once."""
+    """Types and rules of operations, each read once.
 
-    def __init__(self) -> None:
-        self._types: dict[ir.Type, TypeInfo] = {}
+    What another reader knows is taken from it, and told to it: rules hold the operation that they
+    were read of, but of equal ones that are still there, without regions, the rule is the same.
+    """
+
+    def __init__(self, known: OpReader | None = None) -> None:
+        self._types: dict[ir.Type, TypeInfo] = {} if known is None else known._types
+        self._known: dict[object, OpRule | None] = {} if known is None else known._known
         self._rules: dict[object, OpRule | None] = {}
 
     def type_info(self, type_: ir.Type, where: ir.Operation | None) -> TypeInfo:
@@ -192,7 +197,16 @@ class OpReader:
         rules = self._rules
         if key in rules:
             return rules[key]
-        rules[key] = rule = rule_of(op_info(op, name, operands, results))
+        info = op_info(op, name, operands, results)
+        if has_regions:
+            rule = rule_of(info)
+        elif key in self._known:
+            known = self._known[key]
+            rule = None if known is None else known.of(info)
+        else:
+            rule = rule_of(info)
+            self._known[key] = None if rule is None else rule.of(None)
+        rules[key] = rule
         return rule
 
     def sides(self, op: ir.Operation) -> tuple[list[TypeInfo], list[TypeInfo]]:
@@ -204,8 +218,8 @@ class OpReader:
 class _Reader(OpReader):
     """Builds the graph of one function."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, known: OpReader | None) -> None:
+        super().__init__(known)
         self.graph = Graph()
         self.free: tuple[str, ...] | None = None  # in the region that is being read
         self._borders: dict[object, OpRule] = {}
@@ -429,8 +443,8 @@ def _region_key(op: ir.Operation) -> tuple[object, ...]:
     return tuple(key)
 
 
-def read_graph(function: ir.Operation) -> Graph:
-    """The graph of one function whose calls have been inlined."""
-    reader = _Reader()
+def read_graph(function: ir.Operation, known: OpReader | None = None) -> Graph:
+    """The graph of one function whose calls have been inlined; `known` has read others before."""
+    reader = _Reader(known)
     reader.read_function(function)
     return reader.graph

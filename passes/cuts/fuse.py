@@ -19,7 +19,6 @@ from dtensor.passes.cuts.overlapped_frames import move_parts
 from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.cuts.single_cuts import cut_one_by_one
 from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
@@ -27,7 +26,6 @@ from dtensor.passes.cuts.turned_rows import cut_elements
 from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.window_padding import drop_idle, fuse_padding
 from dtensor.passes.functions import main_function
-from dtensor.passes.program import Operations
 
 # Each rewrites what it finds of one pattern.
 CutStep = Callable[[Rewriting], None]
@@ -98,25 +96,22 @@ class FuseCutsPass(Pass):
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Rewrite `@main` in place."""
-        ops = state.operations(main_function(module))
-        if _CUTTING.isdisjoint(ops.names):
-            return
-        _run_steps(module, ops, state)
+        main = main_function(module)
+        if not _CUTTING.isdisjoint(state.operations(main).names):
+            _run_steps(main, state)
 
 
-def _run_steps(module: ir.Module, ops: Operations, state: PassState) -> None:
-    """Rewrite `@main`, whose operations these are, in place."""
-    main = main_function(module)
-    shards = Shards(main, state.meshes)
+def _run_steps(main: ir.Operation, state: PassState) -> None:
+    """Rewrite `@main` in place."""
     for step in STEPS:
-        while True:
+        has_changed = True
+        while has_changed:
+            ops, shards = state.operations(main), state.shards_of(main)
             function = Rewriting(main, ops, shards, state.ledger.add_op)
             step(function)
             has_changed = function.has_changed
             function.clean(everywhere=has_changed)
             if has_changed:
                 state.forget_ir()
-                ops, shards = state.operations(main), Shards(main, state.meshes)
-            if not has_changed or step is not write_in_blocks:  # one product at a time
+            if step is not write_in_blocks:  # one product at a time
                 break
-    state.graph = shards.graph

@@ -8,19 +8,19 @@ split as many as make each device compute no more than if all computed the whole
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from dtensor.dialect.attributes import layout_of
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import LAYOUT_ATTR
+from dtensor.passes.base import PassState
 from dtensor.passes.functions import SIDES, boundary_layouts, boundary_types, tensor_shape
-from dtensor.passes.graph import Graph, read_graph
+from dtensor.passes.graph import Graph
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.classes import ValueDim
-from dtensor.passes.uneven.components import neighbours, split_alike
+from dtensor.passes.uneven.components import Beside, neighbours, split_alike
 
 _TIMES = 2  # as long, of what nobody is known to split
 _SHARE = 2  # of a shard are moved at most for more than that
@@ -33,11 +33,12 @@ class Shards:
         graph: what was read; None if nobody asked.
     """
 
-    def __init__(self, function: ir.Operation, meshes: dict[str, Mesh]) -> None:
+    def __init__(self, function: ir.Operation, state: PassState) -> None:
         self.graph: Graph | None = None
-        self._function, self._meshes = function, meshes
-        self._most = max((mesh.size for mesh in meshes.values()), default=1)
-        self._near: Callable[[ValueDim], Iterable[ValueDim]] | None = None
+        self._function, self._state, self._meshes = function, state, state.meshes
+        self._most = max((mesh.size for mesh in state.meshes.values()), default=1)
+        self._near: Beside | None = None
+        self._alike: Beside | None = None
         self._splits: dict[ValueDim, int] | None = None
         self._nearly: dict[ValueDim, int] | None = None
         self._made: dict[tuple[Value, int], tuple[Value, int]] = {}
@@ -138,8 +139,8 @@ class Shards:
     def _known(self) -> tuple[Graph, dict[ValueDim, int]]:
         """The shards of each dimension that walks together with one that a layout given splits."""
         if self.graph is None or self._splits is None:
-            self.graph, self._splits = read_graph(self._function), {}
-            self._near = neighbours(self.graph)
+            self.graph, self._splits = self._state.graph_of(self._function), {}
+            self._near, self._alike = neighbours(self.graph), split_alike(self.graph)
             for index, layout in read_pins(self.graph, self._meshes).layouts.items():
                 for d, dim in enumerate(layout.dims):
                     if dim.split > 1:
@@ -154,10 +155,11 @@ class Shards:
         """Find what is split as these are; `may` says to which sizes, of so many shards."""
         assert self.graph is not None
         assert self._near is not None
+        assert self._alike is not None
         while left:
             place = left.pop()
             shards, size = found[place], self._size(place)
-            alike = split_alike(self.graph, place)
+            alike = self._alike(place)
             likely = [other for other in alike if may(size, self._size(other), shards)]
             for other in (*self._near(place), *likely):
                 if other not in found:

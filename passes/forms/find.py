@@ -13,7 +13,6 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cuts.names import CONCATENATE
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.joined import carry_parts
 from dtensor.passes.forms.scans import replace_scans
 from dtensor.passes.functions import main_function
@@ -94,7 +93,7 @@ class FindFormsPass(Pass):
             ops = state.operations(main)
             if ops.names.isdisjoint(names):
                 return False
-            function = Rewriting(main, ops, Shards(main, state.meshes), state.ledger.add_op)
+            function = Rewriting(main, ops, state.shards_of(main), state.ledger.add_op)
             rewrite(function)
             function.clean()
             if function.has_changed:

@@ -206,6 +206,10 @@ class OpRule:
     op: OpInfo | None = field(default=None, compare=False, repr=False)
     other: OpRule | None = None
 
+    def of(self, op: OpInfo | None) -> OpRule:
+        """The rule of an equal op; of None, one to be kept while ops may be erased."""
+        return replace(self, op=op, other=None if self.other is None else self.other.of(op))
+
     @cached_property
     def dims_of_factor(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """Per factor, the `(operand or ~result, dimension)` pairs that carry it."""

@@ -18,19 +18,24 @@ Length = tuple[Fraction, int]  # over the length of the class, and the true size
 
 @dataclass(frozen=True)
 class Asked:
-    """A layout given that splits a dimension.
+    """A layout given that splits a dimension, or a trial of so many equal parts.
 
     Attributes:
         scale: length of the dimension over that of the class.
-        dim: how it is split.
+        dim: how it is split; None if that is left to the plan.
         padded: how long it is at the program's border, in elements; None inside.
         times: shards have a multiple of so many elements.
     """
 
     scale: Fraction
-    dim: Dim
+    dim: Dim | None
     padded: int | None
     times: int = 1
+
+    @property
+    def split(self) -> int:
+        """Into how many parts it is split."""
+        return self.times if self.dim is None else self.dim.split
 
 
 @dataclass
@@ -73,14 +78,14 @@ class LengthClass:
     @property
     def splits(self) -> list[int]:
         """Into how many parts its members are split."""
-        return [each.dim.split for each in self.asked]
+        return [each.split for each in self.asked]
 
 
 class Classes:
     """The classes of all dimensions, and what is asked of them.
 
     `parts` says of classes, by the first dimension of each that a layout given splits, into how
-    many equal parts they should divide.
+    many equal parts they should divide; of those that none splits, by `~` their first dimension.
     """
 
     def __init__(
@@ -107,13 +112,17 @@ class Classes:
                     one.place = min(one.place, number)
         for one in self._classes.values():
             one.parts = parts.get(one.place, 1)
+        for key, count in parts.items():
+            if key < 0:
+                root, scale = places.find(~int(key))
+                self._classes[root].asked[Asked(scale, None, None, count)] = None
 
     def _of(self, number: int) -> LengthClass:
         return self._classes[self._places.find(number)[0]]
 
     def is_split(self, place: ValueDim) -> bool:
         """Whether a layout given splits a dimension, or one that grows with it."""
-        return bool(self._of(self._places.number(place)).asked)
+        return any(asked.dim for asked in self._of(self._places.number(place)).asked)
 
     def growing(self) -> dict[int, tuple[int, Dim | None]]:
         """By class that grows, its length in elements, and how all layouts given split it."""
@@ -134,6 +143,28 @@ class Classes:
                     if _length(replace(one, parts=most)) != length:
                         found[one.place] = most
                         break
+        return found
+
+    def possible(self, parts: Sequence[int]) -> dict[int, dict[float, int]]:
+        """Classes that no layout given splits, and that divide if they become little longer.
+
+        Returns:
+            By class `~` its first dimension, and the most of `parts` into which it would divide.
+        """
+        found: dict[int, dict[float, int]] = {}
+        for number, size in enumerate(self._places.sizes):
+            root, scale = self._places.find(number)
+            one = self._classes[root]
+            if root in found or one.asked or size < 2:
+                continue
+            least = max(size / scale for scale, size in one.lengths)
+            step = _common(1 / scale for scale, _ in one.lengths)
+            for most in sorted(parts, reverse=True):
+                length = _ceil(least, _common([step, most / scale]))
+                if least < length <= least * _MOST_MORE:
+                    found[root] = {~number: most}
+                if length <= least * _MOST_MORE:
+                    break
         return found
 
     def tie(self, tied: Sequence[ValueDim], scales: Sequence[int], all_divide: bool) -> bool:
@@ -249,7 +280,7 @@ def _length(one: LengthClass) -> Fraction:
 
 def _steps(one: LengthClass) -> Iterator[Fraction]:
     for each in one.asked:  # blocks divide too
-        blocks = math.prod(map(digit_size, each.dim.digits))
+        blocks = 1 if each.dim is None else math.prod(map(digit_size, each.dim.digits))
         yield each.times * blocks / each.scale
 
 

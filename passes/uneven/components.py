@@ -9,7 +9,7 @@ element of two: the results of a padded array are an array with padding in it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -26,6 +26,7 @@ from dtensor.passes.uneven.classes import Classes, DimClasses, ValueDim
 
 Tied = tuple[Node, TiedDims]
 Carriers = list[tuple[int, int]]  # operands (or ~results) and one dimension of each
+Beside = Callable[[ValueDim], Iterator[ValueDim]]
 SHORTEST: Mapping[float, int] = MappingProxyType({})
 TIES = (CONSTRAINT, CARRY, JOIN, THROUGH)  # operands and results are one value
 
@@ -48,6 +49,7 @@ class Lengths:
     words: list[tuple[Dim | None, ...]] = field(default_factory=list)
     fills: dict[tuple[int, int, int], Fill | Reduction] = field(default_factory=dict)
     divisible: dict[float, int] = field(default_factory=dict)
+    possible: dict[float, int] = field(default_factory=dict)
 
 
 def lengths_of(graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST) -> Lengths | None:
@@ -74,16 +76,21 @@ def lengths_of(graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST) 
     if not growing:
         return None
     lengths.divisible = classes.divisible(_products(pins))
+    possible = classes.possible(_products(pins))
+    bytes_of = dict.fromkeys(possible, 0.0)
     for value, info in enumerate(graph.types):
         sizes, words = list(info.shape), list[Dim | None]()
         for d in range(len(sizes)):
             root, scale = places.find(places.number((value, d)))
+            if root in bytes_of:
+                bytes_of[root] += graph.bytes(value) * graph.weights[value]
             length, word = growing.get(root, (None, None))
             words.append(word)
             if length is not None:
                 sizes[d] = int(length * scale)
         lengths.shapes[value] = tuple(sizes)
         lengths.words.append(tuple(words))
+    lengths.possible = possible[max(bytes_of, key=bytes_of.__getitem__)] if possible else {}
     return lengths
 
 
@@ -143,16 +150,32 @@ def _reach_split(graph: Graph, pins: Pins, ties: list[Tied], even: list[Tied]) -
     return False
 
 
-def neighbours(graph: Graph) -> Callable[[ValueDim], Iterator[ValueDim]]:
+def neighbours(graph: Graph) -> Beside:
     """Gives the dimensions that the nodes around a value walk together with one of its own.
 
     What is given may be called once operations were erased: it looks at none.
     """
+    return _beside(graph, lambda node, rule: [carriers for _, carriers in _walked(node, rule)])
+
+
+def split_alike(graph: Graph) -> Beside:
+    """Gives the dimensions that operations around a value could split as one of its own.
+
+    Unlike those that walk together they may have other sizes: windows walk in steps.
+    """
+
+    def split(node: Node, rule: OpRule) -> list[Carriers]:
+        return [] if _regroups(node) else [_major_dims(rule, f) for f in range(len(rule.factors))]
+
+    return _beside(graph, split)
+
+
+def _beside(graph: Graph, together: Callable[[Node, OpRule], Iterable[Carriers]]) -> Beside:
+    """Gives the dimensions that go with one of a value, as the rules of operations have it."""
     groups: dict[int, dict[tuple[int, int], Carriers]] = {}
     for node in graph.nodes:
         if node.kind == OP and node.rule is not None and id(node.rule) not in groups:
-            found = [carriers for _, carriers in _walked(node, node.rule)]
-            groups[id(node.rule)] = {at: each for each in found for at in each}
+            groups[id(node.rule)] = {at: each for each in together(node, node.rule) for at in each}
 
     def beside(place: ValueDim) -> Iterator[ValueDim]:
         value, d = place
@@ -166,23 +189,6 @@ def neighbours(graph: Graph) -> Callable[[ValueDim], Iterator[ValueDim]]:
                 yield from [_place(node, *carrier) for carrier in near]
 
     return beside
-
-
-def split_alike(graph: Graph, place: ValueDim) -> Iterator[ValueDim]:
-    """The dimensions that operations around a value could split as one of its own.
-
-    Unlike those that walk together they may have other sizes: windows walk in steps.
-    """
-    value, dim = place
-    maker = graph.producer[value], ~graph.producer_slot[value]
-    for index, slot in (*graph.uses[value], maker):
-        node = graph.nodes[index]
-        if node.kind != OP or node.rule is None or _regroups(node):
-            continue
-        m = node.rule.map_of(slot, dim)
-        carriers = [] if m is None else _major_dims(node.rule, m.factor)
-        if (slot, dim) in carriers:
-            yield from [_place(node, *carrier) for carrier in carriers]
 
 
 def _joined(graph: Graph, lengths: Lengths) -> DimClasses:

@@ -4,6 +4,8 @@ import pytest
 
 from dtensor.dialect.diagnostics import LocatedError
 from dtensor.dialect.mlir import ir
+from dtensor.passes import graph as graph_module
+from dtensor.passes.base import PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import (
     ARGUMENT,
@@ -19,7 +21,8 @@ from dtensor.passes.graph import (
     Node,
     read_graph,
 )
-from dtensor.passes.ops.rule import element_bytes
+from dtensor.passes.ops.rule import OpInfo, OpRule, element_bytes
+from dtensor.passes.ops.table import rule_of
 from dtensor.passes.program import trip_count
 from tests.py.passes.run_passes import counted_loop, function, graph_of, parsed
 
@@ -229,6 +232,39 @@ def test_barriers_and_constraints_have_their_own_nodes() -> None:
         assert [n.slot for n in nodes_of(graph, THROUGH)] == [0, 1]
         (constraint,) = nodes_of(graph, CONSTRAINT)
         assert constraint.operands == nodes_of(graph, THROUGH)[1].results
+
+
+def test_rules_are_known_when_a_function_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = """
+    %0 = stablehlo.tanh %a : tensor<8x4xf32>
+    %1 = stablehlo.slice %0 [2:6, 0:4] : (tensor<8x4xf32>) -> tensor<4x4xf32>
+    %2 = stablehlo.concatenate %1, %1, dim = 0
+        : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    return %2 : tensor<8x4xf32>"""
+    asked: list[str] = []
+
+    def counted(op: OpInfo) -> OpRule | None:
+        asked.append(op.name)
+        return rule_of(op)
+
+    monkeypatch.setattr(graph_module, "rule_of", counted)
+    with parsed(function(MATRIX, body)) as module:
+        state, main = PassState(), main_function(module)
+        first = state.graph_of(main)
+        block = main.regions[0].blocks[0]
+        for view in list(block.operations)[:3]:  # which are no longer there when they are read
+            copy = view.operation.clone(ip=ir.InsertionPoint(view))
+            for old, new in zip(view.operation.results, copy.operation.results, strict=True):
+                old.replace_all_uses_with(new)
+        for view in list(block.operations)[-2:0:-2]:
+            view.operation.erase()
+        state.forget_ir()
+        again = state.graph_of(main)
+        assert len(asked) == 3
+        for old_node, node in zip(first.nodes, again.nodes, strict=True):
+            assert node.rule == old_node.rule
+            for rule in (node.rule, node.rule and node.rule.other):
+                assert rule is None or (rule.op and rule.op.operation == node.operation)
 
 
 def test_a_dynamic_dimension_is_refused() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import dtensor.passes.cuts
 import dtensor.passes.forms
 from dtensor.dialect.mlir import ir, maker_of, users
+from dtensor.passes.base import PassState
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.functions import main_function
@@ -33,7 +34,7 @@ def rewriting(text: str) -> Iterator[tuple[Rewriting, ir.Operation, list[str]]]:
     noted: list[str] = []
     with parsed(text) as module:
         main = main_function(module)
-        shards = Shards(main, {})
+        shards = Shards(main, PassState())
         yield (
             Rewriting(main, Operations(main), shards, lambda op: noted.append(op.name)),
             main,

@@ -17,7 +17,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.planning.plan import make_plan
 from dtensor.runtime.client import create_mesh
-from tests.py.uneven.on_meshes import GRID, check, sent
+from tests.py.uneven.on_meshes import FIVE, GRID, check, sent
 
 CUBE = create_mesh([("x", 2), ("y", 2), ("z", 2)])
 RANDOM = np.random.default_rng(3)
@@ -89,6 +89,32 @@ def test_a_constraint_and_a_result_of_other_lengths() -> None:
     layouts, x = (Layout(["x", "y", None], GRID),), normal(13, 24, 6)
     check(f, x, in_layouts=layouts, error=1e-4, absolute=1e-5)
     assert kept(jit(f, mesh=GRID, in_layouts=layouts).lower(x).compile())
+
+
+def attention(x: Any, w: Any) -> Any:
+    """Of heads side by side, and the gradient by the weights."""
+
+    def loss(w: Any) -> Any:
+        heads = [t.reshape(*x.shape[:2], 4, 4) for t in jnp.split(x @ w, 3, -1)]
+        seen = jax.nn.dot_product_attention(heads[0], heads[1], heads[2]).reshape(x.shape)
+        return jnp.mean((x + seen)[:, 0] ** 2), seen.max(axis=(0, 2))
+
+    return jax.value_and_grad(loss, has_aux=True)(w)
+
+
+def test_axes_go_to_a_dimension_that_no_layout_splits() -> None:
+    """Of 97 tokens on 5 devices to a batch of 10: of 8 elements it would be whole on all."""
+    w = 0.3 * normal(16, 48)
+
+    def compiled(batch: int) -> Compiled:
+        layouts = (Layout([None, "x", None], FIVE), Layout.replicated(FIVE, 2))
+        values = normal(batch, 97, 16), w
+        return check(attention, *values, mesh=FIVE, in_layouts=layouts, error=1e-4, absolute=1e-5)
+
+    uneven, even = compiled(8), compiled(10)
+    assert kept(uneven)
+    assert not kept(even)
+    assert sent(uneven) <= 1.3 * sent(even)
 
 
 def test_lengths_stay_where_that_saves_nothing() -> None:
