@@ -8,7 +8,8 @@ In the order in which `pipelines.py` runs them:
 - `propagation/`: what is given spreads; `planning/` searches the cheapest plan from there.
 - `verify_plan.py`: checks a plan against `derivation.py`, which says what a rule allows.
 - `relayout/`: values move between layouts, in the cheapest steps.
-- `expansion/`: the shapes of one device; relayouts become collectives.
+- `expansion/`: the shapes of one device; relayouts become collectives. `join_transforms.py`: what
+  was written apart for nothing.
 - `collectives/`: fewer and smaller ones; `reports/`: what is sent, computed and held.
 - `lowering/`: collectives of StableHLO. `drop_layouts.py`: the way back to plain StableHLO.
 

@@ -18,6 +18,7 @@ PASSES: Final[dict[str, str]] = {
     "dtensor-insert-relayouts": "dtensor.passes.relayout.insert:InsertRelayoutsPass",
     "dtensor-optimize-relayouts": "dtensor.passes.relayout.optimize:OptimizeRelayoutsPass",
     "dtensor-expand": "dtensor.passes.expansion.expand:ExpandPass",
+    "dtensor-join-transforms": "dtensor.passes.join_transforms:JoinTransformsPass",
     "dtensor-optimize-collectives": "dtensor.passes.collectives.optimize:OptimizeCollectivesPass",
     "dtensor-widen-reductions": "dtensor.passes.collectives.widen:WidenReductionsPass",
     "dtensor-report-cost": "dtensor.passes.reports.cost:ReportCostPass",

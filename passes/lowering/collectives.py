@@ -8,7 +8,7 @@ from dtensor.dialect import names
 from dtensor.dialect.attributes import index_attr, mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.lowering.emitter import Emitter, Over
 from dtensor.passes.lowering.ordered import (
     all_reduce_bits,
@@ -90,9 +90,27 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value
 
 
 def all_to_all(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
-    """One all_to_all."""
-    dims = integer(op.attributes[names.SPLIT_DIM]), integer(op.attributes[names.CONCAT_DIM])
-    return [emitter.all_to_all(op.operands[0], dims, op.results[0].type, over)]
+    """One all_to_all; of one dimension that was cut for it alone, along this.
+
+    XLA's CPU code then puts whole blocks side by side, and need not ask for every element of which
+    block it is.
+    """
+    split, at = integer(op.attributes[names.SPLIT_DIM]), integer(op.attributes[names.CONCAT_DIM])
+    value, type_ = op.operands[0], op.results[0].type
+    cut = made_by("stablehlo.reshape", value)
+    if cut is not None and split == at + 1 and _is_cut(cut, at, over.parts):
+        whole = cut.operands[0]
+        moved = emitter.all_to_all(whole, (at, at), whole.type, over)
+        return [emitter.reshape(moved, emitter.shape_of(op.results[0]))]
+    return [emitter.all_to_all(value, (split, at), type_, over)]
+
+
+def _is_cut(reshape: ir.Operation, dim: int, parts: int) -> bool:
+    """Whether a dimension becomes three: one element, as many as there are parts, and the rest."""
+    before = ir.RankedTensorType(reshape.operands[0].type).shape
+    after = ir.RankedTensorType(reshape.results[0].type).shape
+    head, cut, rest = after[:dim], after[dim : dim + 2], after[dim + 2 :]
+    return cut == [1, parts] and rest != [] and before == [*head, parts * rest[0], *rest[1:]]
 
 
 def collective_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[Value]:

@@ -124,6 +124,34 @@ func.func @exchange(%arg0: tensor<8x3xf32>) -> tensor<2x12xf32> {
   return %0 : tensor<2x12xf32>
 }
 
+// Blocks of one dimension are exchanged along it, where it was cut for that alone.
+
+// CHECK-LABEL: func.func @exchange_along
+func.func @exchange_along(%arg0: tensor<3x8x5xf32>) -> tensor<3x8x5xf32> {
+  // CHECK: %[[PARTS:.*]] = stablehlo.optimization_barrier %arg0 : tensor<3x8x5xf32>
+  // CHECK: "stablehlo.all_to_all"(%[[PARTS]]) <{channel_handle
+  // CHECK-SAME: concat_dimension = 1 : i64
+  // CHECK-SAME: split_count = 4 : i64, split_dimension = 1 : i64}>
+  // CHECK-SAME: (tensor<3x8x5xf32>) -> tensor<3x8x5xf32>
+  %0 = stablehlo.reshape %arg0 : (tensor<3x8x5xf32>) -> tensor<3x1x4x2x5xf32>
+  %1 = "dtensor.all_to_all"(%0) {axes = #dtensor.axes<@mesh, ["y"]>, split_dim = 2 : i64, concat_dim = 1 : i64} : (tensor<3x1x4x2x5xf32>) -> tensor<3x4x1x2x5xf32>
+  %2 = stablehlo.reshape %1 : (tensor<3x4x1x2x5xf32>) -> tensor<3x8x5xf32>
+  return %2 : tensor<3x8x5xf32>
+}
+
+// Four whole shards of two dimensions are no blocks of one.
+
+// CHECK-LABEL: func.func @exchange_of_two
+func.func @exchange_of_two(%arg0: tensor<3x4x2xf32>) -> tensor<4x3x2xf32> {
+  // CHECK: "stablehlo.all_to_all"
+  // CHECK-SAME: concat_dimension = 0 : i64
+  // CHECK-SAME: split_dimension = 1 : i64}> : (tensor<1x4x6xf32>) -> tensor<4x1x6xf32>
+  %0 = stablehlo.reshape %arg0 : (tensor<3x4x2xf32>) -> tensor<1x4x6xf32>
+  %1 = "dtensor.all_to_all"(%0) {axes = #dtensor.axes<@mesh, ["y"]>, split_dim = 1 : i64, concat_dim = 0 : i64} : (tensor<1x4x6xf32>) -> tensor<4x1x6xf32>
+  %2 = stablehlo.reshape %1 : (tensor<4x1x6xf32>) -> tensor<4x3x2xf32>
+  return %2 : tensor<4x3x2xf32>
+}
+
 // The shard of device k along (x, y) moves to device k along (y, x): 1 is (0, 1), then (1, 0) = 4.
 
 // CHECK-LABEL: func.func @permute

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -126,6 +127,19 @@ def test_images_of_a_batch_are_not_padded() -> None:
     compiled = check(smoothed, x, kernel, mesh=LINE, in_layouts=(batch, None), absolute=1e-3)
     assert sent(compiled) == 0
     assert "c64[2,32,24]" not in compiled.as_text()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_planes_that_are_whole_are_transformed_at_once(form: str) -> None:
+    """As on one device: what was written apart, so that it might be split, was not."""
+    whole = Layout([UNSHARDED, UNSHARDED], LINE)
+    x = waves(32, 48)
+    compiled = check(
+        FORMS[form], x, mesh=LINE, in_layouts=(whole,), out_layouts=whole, absolute=1e-3
+    )
+    assert sent(compiled) == 0
+    assert "fft_length={32,48}" in compiled.as_text()
+    assert not re.search(r"fft_length=\{\d+\}", compiled.as_text())
 
 
 def test_zeros_behind_the_end_do_not_spread_nan() -> None:
