@@ -20,7 +20,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir, ops_of
 
 _AXES = re.compile(r'axes\s*<\s*@(?:([\w.\-]+)|"([^"]*)")\s*,\s*\[(.*)\]\s*>\s*\Z', re.DOTALL)
-_AXIS = re.compile(r'\s*"([^"]*)"\s*(?::\s*\(\s*(\d+)\s*\)\s*(\d+)\s*)?\Z')
+_AXIS = re.compile(r'\s*"([^"]*)"\s*(?::\s*\(\s*(\d{1,18})\s*\)\s*(\d{1,18})\s*)?\Z')
 _AXES_FORM = '#dtensor.axes<@mesh, ["x", "y":(1)2]>'
 
 

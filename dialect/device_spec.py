@@ -11,8 +11,8 @@ DEVICE_TYPES = ("CPU", "GPU", "TPU")
 
 _WORDS = ("job", "replica", "task", "device")
 _NAME = re.compile(
-    r"(?:/job:(?P<job>[A-Za-z][\w.\-]*))?(?:/replica:(?P<replica>\d+))?(?:/task:(?P<task>\d+))?"
-    r"(?:/?device:)?(?P<type>[A-Za-z]+):(?P<index>\d+)"
+    r"(?:/job:(?P<job>[A-Za-z][\w.\-]*))?(?:/replica:(?P<replica>\d{1,18}))?(?:/task:(?P<task>\d{1,18}))?"
+    r"(?:/?device:)?(?P<type>[A-Za-z]+):(?P<index>\d{1,18})"
 )
 
 

@@ -15,7 +15,7 @@ from dtensor.dialect.mesh import Mesh
 UNSHARDED = "unsharded"
 MATCH = "match"
 OPEN = "?"
-_PRIORITY = re.compile(r"(.+)@(\d+)")
+_PRIORITY = re.compile(r"(.+)@(\d{1,18})")
 REDUCTIONS = ("sum", "max", "min", "prod", "and", "or")
 
 

@@ -22,7 +22,7 @@ _ANY = "any"
 _MAXIMAL = "maximal:true"
 _SPECS = "sharding_specs:"
 _FORM = f"{_SPECS}x,unsharded, mesh:<mesh>"
-_PART = re.compile(r"(.+):\((\d+)\)(\d+)")
+_PART = re.compile(r"(.+):\((\d{1,18})\)(\d{1,18})")
 _PARTIAL = re.compile(r"(\w+)\((.*)\)")
 
 

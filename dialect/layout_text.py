@@ -15,9 +15,9 @@ from dtensor.dialect.layout_entries import bar, dims_of
 from dtensor.dialect.mesh import Mesh
 
 _TOKEN = re.compile(
-    r'\s*(?:"([^"]*)"|(@[\w.\-]+|@"[^"]*")|(\d+)|([A-Za-z_]\w*)|([\[\]{}<>,?!:()=]))'
+    r'\s*(?:"([^"]*)"|(@[\w.\-]+|@"[^"]*")|(\d{1,18})(?!\d)|([A-Za-z_]\w*)|([\[\]{}<>,?!:()=]))'
 )
-_PRIORITY = re.compile(r"p\d+")
+_PRIORITY = re.compile(r"p\d{1,18}")
 _Item = TypeVar("_Item")
 _PREFIX = re.compile(r"\s*#?(?:dtensor\.)?layout\s*<")
 _FORM = '#dtensor.layout<@mesh, [{"x"}, {}]>'

@@ -20,7 +20,7 @@ from dtensor.dialect.mesh_parts import MeshParts, checked_parts, resolved
 
 EMPTY = "empty_mesh"
 _FORM = "name|x=3,y=2|global ids|local ids|local devices"
-_AXIS = re.compile(r"\s*([^=\s]+)\s*=\s*(-?\d+)\s*")
+_AXIS = re.compile(r"\s*([^=\s]+)\s*=\s*(-?\d{1,18})\s*")
 
 
 def write_mesh(mesh: Mesh, devices: MeshDevices) -> str:
@@ -149,7 +149,7 @@ def _listed(axes: tuple[tuple[str, int], ...], parts: list[str], whole: str) -> 
 
 def _integers(text: str, whole: str) -> list[int]:
     entries = [entry.strip() for entry in text.split(",") if entry.strip()]
-    odd = next((entry for entry in entries if not (entry.isascii() and entry.isdigit())), None)
+    odd = next((e for e in entries if re.fullmatch(r"\d{1,18}", e, re.ASCII) is None), None)
     if odd is not None:
         raise MeshError(f"malformed mesh {whole!r}: {odd!r} is not a device id")
     return [int(entry) for entry in entries]

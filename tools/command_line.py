@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from typing import NoReturn
 
@@ -65,7 +66,7 @@ def parse_mesh(text: str) -> Mesh:
     axes = []
     for part in text.split(","):
         name, equals, size = part.partition("=")
-        if not equals or not size.strip().isdigit():
+        if not equals or re.fullmatch(r"\s*\d{1,18}\s*", size) is None:
             raise UsageError(f"--mesh '{text}': '{part}' is no axis; the form is x=2,y=4")
         axes.append((name.strip(), int(size)))
     try:
