@@ -41,7 +41,7 @@ _GLOBAL = (
 _LOCAL = (
     Stage("dtensor-verify-plan", "and so is what moving the relayouts left of it"),
     Stage("dtensor-expand", "one device's shapes; relayouts become collectives"),
-    Stage("dtensor-join-transforms", "what was split for nothing is one transform again"),
+    Stage("dtensor-join-transforms", "Fourier transforms taken apart for nothing are one again"),
     Stage("dtensor-widen-reductions", "sums in the element type that was asked for, if one was"),
     Stage("dtensor-optimize-collectives", "collectives are combined and fused"),
     Stage("dtensor-report-cost", "what is sent and computed, while it is known why"),
