@@ -21,7 +21,6 @@ from dtensor.passes import cxx
 from dtensor.passes.base import Pass, PassOptionError, PassState
 from dtensor.passes.pipeline_text import Entry, PipelineError, parse_pipeline
 from dtensor.passes.pipelines import PIPELINES
-from dtensor.passes.program import CONTROL
 from dtensor.passes.registry import PASSES, pass_class
 
 ALL: Final = "all"
@@ -165,6 +164,8 @@ def _run_step(step: PipelineStep, module: ir.Module, state: PassState) -> None:
 
 def _refuse_unknown_regions(owner: ir.Operation) -> None:
     """C++ `inline` ends the process at a region of an operation that it does not know."""
+    from dtensor.passes.program import CONTROL  # brings rules, which --help needs none of
+
     for region in owner.regions:
         for block in region:
             for op in ops_of(block):
