@@ -64,7 +64,7 @@ class Target:
         if len(parts) != 3:
             raise CompileError(f"target {text!r} is not three words with : between; {_FORM}")
         platform, kind, sizes = parts
-        if re.fullmatch(r"\d{1,18}(x\d{1,18})*", sizes, re.ASCII) is None:
+        if re.fullmatch(r"\d{1,99}(x\d{1,99})*", sizes, re.ASCII) is None:
             raise CompileError(
                 f"target {text!r}: {sizes!r} is not a size; write numbers with x between, as in 2x4"
             )
