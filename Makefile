@@ -20,7 +20,7 @@ python := $(VENV)/bin/python
 install := PYTHONUNBUFFERED=1 $(python) -m pip install --no-compile --disable-pip-version-check --editable
 progress := awk '/^ *(Collecting|Downloading|Building|Installing|Successfully)/ { print; fflush() }'
 
-.PHONY: help demo test check bench fuzz several docs test-accelerators accelerators clean
+.PHONY: help demo test test-all check bench fuzz several docs test-accelerators accelerators clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -29,8 +29,11 @@ help: ## list the targets
 demo: $(VENV)/demo.stamp ## set up, then train a small GPT on 8 virtual devices
 	$(python) examples/train_gpt.py
 
-test: $(VENV)/test.stamp ## set up, then run every check and test
+test: $(VENV)/test.stamp ## set up, then run every check and test, of sweeps over many inputs some
 	PYTHON=$(python) tools/check.sh
+
+test-all: $(VENV)/test.stamp ## the same with all inputs of the sweeps, which takes twice as long
+	PYTHON=$(python) tools/check.sh lint format imports types whole lit
 
 check: test ## the same as test
 

@@ -4,8 +4,9 @@
 #   tools/check.sh              everything
 #   tools/check.sh lint types   only these
 #
-# Steps: lint format imports types pytest lit; quick (pytest without the slow tests) and sample (every
-# hundred-and-sixtieth of the quick ones).
+# Steps: lint format imports types pytest lit. Others that run pytest: whole (all cases of the sweeps,
+# of which pytest takes some), quick (without the slow tests) and sample (every hundred-and-sixtieth
+# of the quick ones).
 # The interpreter is $PYTHON, else .venv/bin/python, else python3.
 set -uo pipefail
 
@@ -28,14 +29,14 @@ steps=("$@")
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-run_pytest() { # its arguments: which marks, and of how many tests one is run
-  local marks=$1 every=${2:-1}
+run_pytest() { # which cases of the sweeps, which marks, and of how many tests one is run
+  local sweeps=$1 marks=$2 every=${3:-1}
   if ! command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null; then
     echo "note: no Chromium on the PATH; tests/py/compiler/test_report_in_browser.py is left out"
     marks="${marks:+$marks and }not browser"
   fi
   # Three workers for the two cores of CI: tests of several clients wait for time-outs.
-  "$python" -m pytest -q -n 3 --dist worksteal --every="$every" -m "$marks"
+  "$python" -m pytest -q -n 3 --dist worksteal --sweeps="$sweeps" --every="$every" -m "$marks"
 }
 
 run_step() {
@@ -44,17 +45,18 @@ run_step() {
     format) "$python" -m ruff format --check . ;;
     imports) "$python" -c 'from importlinter.cli import lint_imports_command as main; main()' --no-logo ;;
     types) "$python" -m mypy --num-workers 2 ;;
-    pytest) run_pytest "" ;;
-    quick) run_pytest "not slow" ;;
-    sample) run_pytest "not slow" 160 ;;
+    pytest) run_pytest some "" ;;
+    whole) run_pytest whole "" ;;
+    quick) run_pytest some "not slow" ;;
+    sample) run_pytest whole "not slow" 160 ;;
     lit) "$python" -c 'from lit.main import main; main()' -sv --no-progress-bar tests/lit ;;
-    *) echo "error: no step '$1'; there are lint format imports types pytest quick sample lit" && return 2 ;;
+    *) echo "error: no step '$1'; there are lint format imports types pytest whole quick sample lit" && return 2 ;;
   esac
 }
 
 # What pytest ("3 failed, 9 passed in 2.10s") and lit ("  Passed: 9 (100.00%)") say at their end.
 count_tests() {
-  cat "$logs"/pytest "$logs"/quick "$logs"/sample "$logs"/lit 2>/dev/null | awk '
+  cat "$logs"/pytest "$logs"/whole "$logs"/quick "$logs"/sample "$logs"/lit 2>/dev/null | awk '
     /^=* ?[0-9]+ [a-z]+.* in [0-9.]+s/ {
       for (i = 2; i <= NF; i++) {
         if ($i ~ /^passed/) passed += $(i - 1)
@@ -81,5 +83,5 @@ done
 printf '\n'
 printf '%s\n' "${summary[@]}" "total           $(printf '%4d' "$SECONDS") s"
 [[ ${#failed[@]} -gt 0 ]] && echo "failed: ${failed[*]}"
-[[ " ${steps[*]} " =~ \ (pytest|quick|sample|lit)\  ]] && count_tests
+[[ " ${steps[*]} " =~ \ (pytest|whole|quick|sample|lit)\  ]] && count_tests
 [[ ${#failed[@]} -eq 0 ]]

@@ -8,6 +8,7 @@ import sys
 import hypothesis
 import pytest
 
+from tests.py import sweeps
 from tests.py.xla_flags import QUICK
 
 if "jax" in sys.modules:
@@ -37,15 +38,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every", type=_count, default=1, metavar="N", help="run every Nth test only (--every=N)"
     )
+    parser.addoption(
+        "--sweeps",
+        choices=["whole", "some"],
+        default="whole",
+        help="run all cases of a test over many layouts, sizes or types, or some (--sweeps=some)",
+    )
 
 
 @pytest.hookimpl(trylast=True)  # of those that marks leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    every = config.getoption("--every")
-    left_out = [item for place, item in enumerate(items) if place % every]
-    items[:] = items[::every]
+    cases = sweeps.left_out(items) if config.getoption("--sweeps") == "some" else set()
+    left = [item for item in items if item.nodeid not in cases][:: config.getoption("--every")]
+    left_out = set(items) - set(left)
+    items[:] = left
     if left_out:  # pytest counts them at the end
-        config.hook.pytest_deselected(items=left_out)
+        config.hook.pytest_deselected(items=list(left_out))
 
 
 def pytest_collection_finish() -> None:

@@ -143,6 +143,7 @@ def batch_bytes(mesh: dtensor.Mesh) -> float:
     return 2 * 4 * BATCH[0] * BATCH[1] / mesh.axis_size("data")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mesh", MESHES)
 @pytest.mark.parametrize("model", BOTH)
 def test_never_dearer_than_by_hand(model: str, mesh: str) -> None:
@@ -155,6 +156,7 @@ def test_never_dearer_than_by_hand(model: str, mesh: str) -> None:
         assert auto.cost <= hand * (1 + 1e-9)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mesh", MESHES)
 @pytest.mark.parametrize("model", BOTH)
 def test_a_compilation_with_them_is_planned_for_about_that(model: str, mesh: str) -> None:
@@ -170,6 +172,7 @@ def test_a_compilation_with_them_is_planned_for_about_that(model: str, mesh: str
 
 
 # Each model and each mesh; the block on the mesh of two axes alone takes 10 s to plan under a cap.
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("model", "mesh"),
     [("mlp", "8"), ("mlp", "2x4"), pytest.param("block", "8", marks=pytest.mark.slow)],

@@ -188,6 +188,7 @@ def test_arrays_and_numbers_of_all_kinds_alternate() -> None:
                     np.testing.assert_array_equal(np.asarray(made.to_jax()), np.asarray(wanted))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "int2"])
 @pytest.mark.parametrize("mesh_is_set", [False, True])
 def test_elements_of_less_than_a_byte_lie_where_the_program_takes_them(

@@ -231,6 +231,7 @@ def test_every_jax_writes_the_same_lock() -> None:
     assert lock_text(_lower(step).collectives, MESH) == _locked(), "step.lock is to be this text"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", EXTRA)
 def test_an_extra_collective_is_found(case: str) -> None:
     with pytest.raises(dtensor.BudgetError, match=r"the plan has .* bytes") as caught:
@@ -238,6 +239,7 @@ def test_an_extra_collective_is_found(case: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", SAME)
 def test_what_moves_nothing_is_not_found(case: str) -> None:
     _check(SAME[case])

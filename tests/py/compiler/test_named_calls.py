@@ -45,6 +45,7 @@ def matrices() -> np.ndarray[Any, Any]:
     return np.asarray(values + values.swapaxes(2, 3) + np.diag([0, 4, 8]).astype(np.float32))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", CALLS)
 def test_each_matrix_of_a_batch_is_by_itself(target: str) -> None:
     want = dtensor.compile_mlir(module(target), mesh=dtensor.create_mesh([("one", 1)]))(matrices())
@@ -88,6 +89,7 @@ def called_text(function: str, visibility: str) -> str:
     }}"""
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("visibility", ["", "private"])
 @pytest.mark.parametrize("function", ["greater", "dtensor_main"])  # jax gives the second name too
 def test_a_module_keeps_the_function_that_a_call_names(function: str, visibility: str) -> None:

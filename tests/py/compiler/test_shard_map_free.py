@@ -91,6 +91,7 @@ COLLECTIVES: dict[str, tuple[Callable[[Any, str], Any], Callable[[str], Any]]] =
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("axis", ["x", "y"])
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_collectives_over_the_manual_axis(name: str, axis: str) -> None:

@@ -18,6 +18,7 @@ S = np.s_
 FAR = np.array([0, 3, -1, 7, -9])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("specs", [("x", "y", UNSHARDED), (UNSHARDED, "y", "x")])
 @pytest.mark.parametrize(
     "index",
@@ -65,6 +66,7 @@ def test_a_mask_of_many_elements_says_how_they_get_to_the_mesh() -> None:
     assert_same(x[where], VALUES[mask])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("specs", [("x", "y"), (UNSHARDED, ("x", "y"))], ids=str)
 @pytest.mark.parametrize(
     "read",

@@ -60,6 +60,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 NOT_OF_NUMPY = {"device", "dtype", "layout", "mesh", "to_device"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CALLS)
 def test_methods_give_what_numpy_gives(name: str) -> None:
     x = placed(VALUES, MESH_3X2, "x", UNSHARDED, "y")

@@ -70,6 +70,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES)
 def test_functions_give_what_numpy_gives(case: str) -> None:
     mesh, specs = PLACES[CASES.index(case) % len(PLACES)]

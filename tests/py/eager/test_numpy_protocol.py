@@ -46,6 +46,7 @@ CALLS: list[Callable[[Any], Any]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("index", range(len(CALLS)))
 def test_functions_of_numpy(index: int) -> None:
     x = placed(VALUES, MESH_3X2, "x", "y")

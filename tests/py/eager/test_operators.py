@@ -38,6 +38,7 @@ COMPARISONS = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, 
 BITS = [operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("op", [*ARITHMETIC, *COMPARISONS], ids=lambda op: op.__name__)
 def test_two_arrays_of_different_layouts(op: Callable[..., Any]) -> None:
     x = placed(FLOATS, MESH_2X4, "x", UNSHARDED)
@@ -53,6 +54,7 @@ def test_bits(op: Callable[..., Any]) -> None:
     assert_same(op(100, x), op(100, INTS))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("op", [*ARITHMETIC, *COMPARISONS], ids=lambda op: op.__name__)
 def test_numbers_on_both_sides(op: Callable[..., Any]) -> None:
     x = placed(FLOATS, MESH_3X2, "x", "y")

@@ -44,6 +44,7 @@ LAST_BITS_DEPEND_ON_SHAPES = tuple(map(int, jax.__version__.split(".")[:2])) >= 
 OF_LOGARITHMS = (dr.stateless_normal, dr.stateless_truncated_normal)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "draw",
     [

@@ -53,6 +53,7 @@ def memory(x: DTensor) -> set[int]:
     return {shard.unsafe_buffer_pointer() for shard in x.unpack()}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (5, 3), (0, 3), (257, 129)])
 def test_every_type_has_its_values_on_every_device(dtype: str, shape: tuple[int, ...]) -> None:

@@ -14,6 +14,7 @@ from tests.py.fuzz.programs import NESTS, TEMPLATES, Argument, Line, Program, ne
 MESH = (("x", 2), ("y", 4))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", [3, 14, 15, 92, 65])
 def test_a_seed_makes_a_program_that_one_device_agrees_with(seed: int) -> None:
     made = program(seed)
@@ -64,6 +65,7 @@ def test_what_cannot_be_compiled_is_a_defect(monkeypatch: pytest.MonkeyPatch) ->
     assert verdict.text.startswith("IndexError: no such dimension")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("nest", NESTS)
 def test_some_lines_stand_in_a_loop_or_the_like(nest: str) -> None:
     made = replace(flips(), nest=nest, nested=("v1", "v2", "v3"))

@@ -27,6 +27,7 @@ def same(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found.to_jax(), expected, rtol=1e-5)  # order of sums
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "in_layouts", [{"x": P("x"), "w": COLUMNS}, (ROWS, P(None, "y")), {"bias": P("y"), "x": ROWS}]
 )
@@ -145,6 +146,7 @@ def test_the_stages_are_those_of_jax() -> None:
     assert (key.shape, key.dtype) == ((2,), jax.random.key(0).dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, jnp.bfloat16])
 @pytest.mark.parametrize("number", [2, 2.5, True, 1 + 2j, np.float32(3), np.int8(3), np.array(2.0)])
 def test_scalars_beside_arrays(dtype: Any, number: Any) -> None:

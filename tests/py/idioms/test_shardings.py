@@ -78,6 +78,7 @@ def test_what_is_no_layout_is_refused(layout: Any, message: str) -> None:
         as_layout(layout, 2, MESH, "w")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mesh", [MESH, JAX_MESH, EXPLICIT])
 @pytest.mark.parametrize(
     "in_layouts",

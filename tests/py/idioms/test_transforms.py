@@ -37,6 +37,7 @@ TRANSFORMS: dict[str, Callable[[Any, Any], Any]] = {
 OF_TREES_OF_THEIR_OWN = ["jacfwd", "jacrev", "hessian"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", TRANSFORMS)
 @pytest.mark.parametrize("given", ["host", "array", "dtensor"])
 def test_a_compiled_function_is_transformed(name: str, given: str) -> None:
@@ -63,6 +64,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_an_optimizer_runs_outside_of_a_program(name: str) -> None:
     """Its update compiled, since optax itself runs parts of some under jax.jit; jax's likewise."""

@@ -64,6 +64,7 @@ def _assert_same(got: Any, want: Any) -> None:
             assert shard.data.shape == even.local_shape(expected.shape)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nothing_is_computed_as_on_one_device(name: str) -> None:
     fn, shapes = PROGRAMS[name]

@@ -30,6 +30,7 @@ def inputs(family: Family, dtype: str) -> list[np.ndarray[Any, Any]]:
 CASES = [(name, dtype) for name, family in FAMILIES.items() for dtype in family.dtypes]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=[f"{n}-{d}" for n, d in CASES])
 def test_a_family_gives_what_one_device_gives(name: str, dtype: str) -> None:
     family = FAMILIES[name]
@@ -61,6 +62,7 @@ BLOCKED: list[tuple[Any, ...]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("specs", BLOCKED, ids=[str(i) for i in range(len(BLOCKED))])
 def test_blocks_and_parts_of_axes_inside_a_program_change_no_value(specs: tuple[Any, ...]) -> None:
     layout = dtensor.Layout(specs, mesh())
@@ -97,6 +99,7 @@ def test_random_numbers_do_not_depend_on_the_layout() -> None:
             np.testing.assert_array_equal(np.asarray(one.to_jax()), np.asarray(other))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", [(), (1,), (1, 8), (0, 8), (8, 0, 4)])
 def test_scalars_single_rows_and_nothing_at_all(shape: tuple[int, ...]) -> None:
     def fn(a: jax.Array) -> dict[str, jax.Array]:

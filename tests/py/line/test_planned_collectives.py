@@ -163,6 +163,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_plan_is_what_xla_runs(name: str) -> None:
     fn, args, in_layouts, out_layouts = PROGRAMS[name]()

@@ -69,6 +69,7 @@ PICKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e5m2"])
 def test_a_reduction_of_floats_keeps_nan(dtype: str) -> None:
     array = np.random.default_rng(0).integers(-3, 4, SHAPE).astype(jnp.dtype(dtype))
@@ -88,6 +89,7 @@ COMBINERS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], int]]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["uint64", "int64", "uint8", "int16"])
 def test_a_reduction_of_integers_knows_their_ends(dtype: str) -> None:
     info = np.iinfo(dtype)
@@ -120,6 +122,7 @@ SCALED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
 def test_parts_of_a_sum_are_not_scaled_by_what_may_be_infinite(dtype: str) -> None:
     # Of three rows, which lie on several devices, one has zeros where the others do not.

@@ -58,6 +58,7 @@ def run_rows(rows: Sequence[dict[str, Any]], folder: Path) -> tuple[int, list[st
     return done.returncode, done.stdout.splitlines(), json.loads(verdicts.read_text())
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("group", GROUPS)
 def test_values_are_right_and_layouts_are_tensorflows_or_a_stated_better_one(
     group: str, tmp_path: Path

@@ -20,6 +20,7 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("shape", [(4, 8, 16), (2, 4, 8, 16)])
 def test_a_transform_beside_a_gather_of_any_dimension(

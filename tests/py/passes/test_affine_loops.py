@@ -134,6 +134,7 @@ SPLIT = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("n", "mesh", "axes", "program"), SPLIT)
 def test_only_totals_are_sent(n: int, mesh: Mesh, axes: Any, program: Callable[..., Any]) -> None:
     rows = [axes, UNSHARDED]
@@ -141,12 +142,14 @@ def test_only_totals_are_sent(n: int, mesh: Mesh, axes: Any, program: Callable[.
     assert totals_alone(compiled, 3 if program is several else 1)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_another_axis_splits_what_is_carried(program: Callable[..., Any]) -> None:
     rows = ["y", "x"]
     run(program, GRID, [rows, rows], factors(61), whole(61))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("n", [64, 61, 37])
 @pytest.mark.parametrize("program", [linear, stopped], ids=lambda f: f.__name__)
 @pytest.mark.parametrize(
@@ -189,6 +192,7 @@ def test_a_body_stands_twice() -> None:
     assert jitted.lower(factors(64)).as_text().count("stablehlo.sine") == 2
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float64, jnp.complex64])
 def test_elements_of_any_inexact_type(dtype: Any) -> None:
     with jax.enable_x64(dtype == jnp.float64):
@@ -369,6 +373,7 @@ def crossed(a: Any, b: Any) -> Any:
     return lax.scan(step, jnp.arange(12.0).reshape(3, 2, 2), (a, b))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "program", [turned, by_matrices, delayed, crossed], ids=lambda f: f.__name__
 )
@@ -429,6 +434,7 @@ def scanned(step: Callable[..., Any], start: Any, a: Any, b: Any) -> Any:
     return lax.scan(trip, start, (a, b))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("step", LINEAR, ids=range(len(LINEAR)))
 def test_elements_that_meet(step: Callable[..., Any]) -> None:
     program = partial(scanned, step, jnp.arange(1.0, 5.0) * 1000)
@@ -453,6 +459,7 @@ UNLIKE: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("step", UNLIKE, ids=range(len(UNLIKE)))
 def test_other_loops_run_one_block_after_another(step: Callable[..., Any]) -> None:
     program = partial(scanned, step, jnp.ones(6))

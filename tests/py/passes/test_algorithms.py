@@ -116,6 +116,7 @@ def test_windows_over_elements_that_are_apart(
     run(pool, [["y", UNSHARDED]], values((24, 5)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("window", "stride", "padding", "dilation"), POOLS)
 @pytest.mark.parametrize("axes", ["x", "y", ("y", "x")])
 def test_pooling_with_halos(
@@ -139,6 +140,7 @@ def test_pooling_with_halos(
         assert sent(compiled) == 2 * (3 * 256) * 4  # once for both
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("window", "stride", "padding"),
     [
@@ -226,6 +228,7 @@ func.func @main(%a: tensor<2x48x16xf32>, %s: tensor<2xCOUNTx16xf32>) -> tensor<2
 """
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("compared", ["GE", "GT", "LT"])
 @pytest.mark.parametrize(
     ("size", "stride", "low", "high"), [(3, 2, 1, 0), (3, 1, 1, 1), (5, 2, 3, 1)]
@@ -251,6 +254,7 @@ def test_padding_is_not_selected_at_the_border_of_a_shard(
     np.testing.assert_array_equal(found[1], found[0])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("strides", [(1, 1), (2, 1), (2, 2)])
 @pytest.mark.parametrize(
     "specs",

@@ -35,6 +35,7 @@ def signs(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray[Any, An
     return RANDOM.choice([-1, 1, 1, 0], shape).astype(dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
     ("mesh", "specs", "rows"),
@@ -56,6 +57,7 @@ def test_recurrences_of_split_dimensions(
     run(lambda a, b: recurrence(a, b, reverse), mesh, [specs, specs], a, b, out=specs)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("combine", "dtype"),
     [
@@ -208,6 +210,7 @@ BACKWARD = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "axes", "dtype", "rows"), BACKWARD)
 def test_a_scan_from_the_last_row_of_a_length_that_does_not_divide(
     mesh: Mesh, axes: Any, dtype: str, rows: int

@@ -79,6 +79,7 @@ def two(x: Any, a: Any) -> Any:
 PROGRAMS: list[Callable[..., Any]] = [envelope, clipped, waiting, turned, two]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("n", "mesh", "axes", "program"), split_trips(PROGRAMS))
 def test_bounds_factors_and_what_is_added_are_sent(
     n: int, mesh: Any, axes: Any, program: Callable[..., Any]
@@ -88,6 +89,7 @@ def test_bounds_factors_and_what_is_added_are_sent(
     assert sent(compiled) < x.nbytes / 2
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_gradients(program: Callable[..., Any]) -> None:
     def loss(x: Any, a: Any) -> Any:
@@ -99,6 +101,7 @@ def test_gradients(program: Callable[..., Any]) -> None:
     assert sent(compiled) < x.nbytes
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_goes_where_it_goes_on_one_device(

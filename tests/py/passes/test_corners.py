@@ -74,6 +74,7 @@ LAYOUTS: list[tuple[Mesh, list[Any]]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
 def test_corners_come_in_any_layout(mesh: Mesh, specs: list[Any]) -> None:
     run(lambda x: [form(x) for form in FORMS], mesh, [specs], numbers((24, 48)))
@@ -143,6 +144,7 @@ def steps(x: Any) -> Any:
     return jax.lax.dynamic_update_slice(x, sum(near), (1, 1))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "specs", "dtype"),
     [(*each, jnp.float32) for each in LAYOUTS]

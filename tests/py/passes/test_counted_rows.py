@@ -76,6 +76,7 @@ PROGRAMS: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(("mesh", "axes", "rows"), [(LINE, "x", 24), (GRID, ("y", "x"), 13)])
 def test_rows_are_those_of_one_device_and_stay(
@@ -87,6 +88,7 @@ def test_rows_are_those_of_one_device_and_stay(
     assert sent(compiled) == 0
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_places_along_a_split_dimension_have_owners(program: Callable[..., Any]) -> None:
     x, i = numbers((6, 8, 4)), places((6,), 8)

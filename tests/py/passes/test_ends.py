@@ -99,6 +99,7 @@ def turn_of(mode: str, mesh: str) -> int:
     return ([*MESHES].index(mesh) // len(SHAPES) + MODES.index(mode)) % 2
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mode", "mesh", "shape", "is_given"), GIVEN)
 def test_windows_of_any_shape(mode: str, mesh: str, shape: tuple[int, int], is_given: bool) -> None:
     devices, layout = MESHES[mesh]
@@ -115,6 +116,7 @@ TYPED = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mode", "dtype", "size"), TYPED)
 def test_elements_of_any_type(mode: str, dtype: Any, size: int) -> None:
     def sums(x: Any) -> Any:
@@ -126,6 +128,7 @@ def test_elements_of_any_type(mode: str, dtype: Any, size: int) -> None:
     run(sums, LINE, [["x", UNSHARDED]], x.astype(dtype))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [24, 21])
 def test_infinity_and_nan_at_the_ends_stay_where_they_are(mode: str, size: int) -> None:
@@ -159,6 +162,7 @@ ROWS = [UNSHARDED, "x", UNSHARDED]
 ROW = SIGNAL[:, :1].nbytes
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("low", "high", "size", "stride", "rows"),
@@ -172,6 +176,7 @@ def test_ends_cost_no_bytes(
     assert kinds(compiled) == {"shard_permute"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("low", "high"), [(8, 8), (9, 7), (16, 0)])
 def test_halos_as_wide_as_a_shard_and_wider(mode: str, low: int, high: int) -> None:
@@ -187,6 +192,7 @@ ODD = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mode", "size", "walks"), ODD)
 def test_dimensions_that_no_axis_divides(
     mode: str, size: int, walks: Sequence[tuple[int, int, int, int]]
@@ -235,6 +241,7 @@ GRADIENTS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mode", "mesh", "shape", "is_given"), GIVEN)
 def test_gradients_of_windows_of_any_shape(
     mode: str, mesh: str, shape: tuple[int, int], is_given: bool
@@ -244,6 +251,7 @@ def test_gradients_of_windows_of_any_shape(
     run(GRADIENTS[mode, turn_of(mode, mesh)], devices, [given, None], numbers(shape), KERNEL)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("low", "high", "size", "stride", "rows"),
@@ -259,6 +267,7 @@ def test_gradients_send_rows_there_and_back(
     assert kinds(compiled) <= {"halo_exchange", "shard_permute", "all_reduce"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mode", "size", "walks"), ODD)
 def test_gradients_of_dimensions_that_no_axis_divides(
     mode: str, size: int, walks: Sequence[tuple[int, int, int, int]]
@@ -280,6 +289,7 @@ def test_gradients_of_gradients(mode: str) -> None:
     run(twice, LINE, [ROWS, None], SIGNAL / 4, TAPS / 4, error=1e-5, absolute=1e-2)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mode", "dtype", "size"), [case for case in TYPED if case[1] in TYPES[:3]]
 )
@@ -298,6 +308,7 @@ def test_what_is_added_back_of_any_type(mode: str, dtype: Any, size: int) -> Non
     run(form, LINE, [["x", UNSHARDED], None], g, numbers((4, 4), np.int32).astype(dtype))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "size"), [(LINE, 12), (LINE, 10), (FIVE, 12)])
 @pytest.mark.parametrize("mode", MODES)
 def test_windows_behind_the_end_read_what_is_around_it(mesh: Any, size: int, mode: str) -> None:

@@ -37,6 +37,7 @@ def both(a: Any) -> Any:
     return jnp.argmax(a, 1), jnp.argmin(a, 1)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "axes"), [(LINE, "x"), (GRID, "y"), (GRID, ("y", "x")), (THREE, ("x", "y"))]
 )

@@ -51,6 +51,7 @@ def gradients(x: Any) -> Any:
 ROWS = [(*layout, (24, 21, 37)[(k + n) % 3]) for k, layout in enumerate(TILED) for n in range(2)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "specs", "rows"), ROWS)
 def test_windows_reach_over_several_shards(mesh: Mesh, specs: list[Any], rows: int) -> None:
     x, layout = numbers((rows, 12)), Layout(specs, mesh)

@@ -38,6 +38,7 @@ def few(x: Any) -> Any:
     return order[:3], order[-2:], order[17], order[len(x) // 2]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "axes"), [(LINE, "x"), (GRID, ("y", "x")), (THREE, "y")])
 @pytest.mark.parametrize("size", [1608, 203])
 def test_few_places_are_counted(mesh: Mesh, axes: Any, size: int) -> None:

@@ -62,6 +62,7 @@ def check(function: Any, *arrays: Any, specs: Any = None, **how: Any) -> Any:
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("function", [attend, gradients])
 @pytest.mark.parametrize("how", [{}, {"is_causal": True}])
 def test_batches_and_heads_are_split(function: Any, how: dict[str, Any]) -> None:
@@ -72,6 +73,7 @@ def test_batches_and_heads_are_split(function: Any, how: dict[str, Any]) -> None
     assert whole / 8 <= compiled.local_flops < whole / 4
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("function", [attend, gradients])
 @pytest.mark.parametrize("heads", [4, 1])
 def test_a_head_of_keys_that_serves_several(function: Any, heads: int) -> None:
@@ -84,6 +86,7 @@ def test_a_head_of_keys_that_serves_several(function: Any, heads: int) -> None:
     assert sent(compiled) <= summed
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("batches", [1, BATCHES])
 @pytest.mark.parametrize("heads", [1, HEADS])
 def test_the_gradient_of_a_bias_for_several_is_a_sum(batches: int, heads: int) -> None:

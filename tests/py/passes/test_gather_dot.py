@@ -36,6 +36,7 @@ def experts(table: Any, ids: Any, tokens: Any) -> Any:
     return jnp.einsum("td,tdf->tf", tokens, table.at[ids].get(mode="clip"))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "axes"), [(LINE, "x"), (GRID, "y"), (GRID, ("y", "x")), (THREE, "x")]
 )

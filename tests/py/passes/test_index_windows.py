@@ -53,6 +53,7 @@ def values(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "specs", "dtype"), EACH_ONCE)
 def test_windows_across_shards_are_read(mesh: Mesh, specs: list[Any], dtype: Any) -> None:
     given = [[*(s or UNSHARDED for s in specs), UNSHARDED], None]
@@ -62,6 +63,7 @@ def test_windows_across_shards_are_read(mesh: Mesh, specs: list[Any], dtype: Any
             run(read(rows, mode), mesh, given, cache, PLACES)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "specs", "dtype"), EACH_ONCE)
 def test_windows_across_shards_are_written(mesh: Mesh, specs: list[Any], dtype: Any) -> None:
     given = [[*(s or UNSHARDED for s in specs), UNSHARDED], None, None]
@@ -100,6 +102,7 @@ def test_windows_of_two_split_dimensions(mesh: Mesh, specs: list[Any]) -> None:
     run(step, mesh, [layout, None, None], cache, at, new)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", [40, 42])
 @pytest.mark.parametrize(("mesh", "specs"), MESHES)
 def test_an_update_of_nothing_changes_nothing(mesh: Mesh, specs: list[Any], size: int) -> None:
@@ -113,6 +116,7 @@ def test_an_update_of_nothing_changes_nothing(mesh: Mesh, specs: list[Any], size
     run(step, mesh, [layout, None], values((4, size, 3), np.float32), np.int32(1))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("rows", [2, 4, 5, 16])
 def test_rows_appended_to_a_cache_at_one_place(rows: int) -> None:
     """Fewer than a shard has, as many, and more."""

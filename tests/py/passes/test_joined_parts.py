@@ -199,6 +199,7 @@ def arrays(*shapes: tuple[int, ...]) -> list[Any]:
     return [numbers(shape) - 1 for shape in shapes]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("program", "layout"), [(p, k) for p in PROGRAMS for k in range(len(LAYOUTS))]
 )
@@ -210,6 +211,7 @@ def test_parts_are_computed_as_the_whole(program: Any, layout: int) -> None:
     run(program, mesh, specs, *arrays(*shapes))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "program", [ordered, several, gates, placed, grouped], ids=lambda f: f.__name__
 )

@@ -45,6 +45,7 @@ def join(*values: Any) -> Any:
     return jnp.concatenate(values)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "axes", "dtype"), EACH_ONCE)
 def test_unlike_parts(mesh: Mesh, axes: Any, dtype: Any) -> None:
     layout = [axes, UNSHARDED]
@@ -55,6 +56,7 @@ def test_unlike_parts(mesh: Mesh, axes: Any, dtype: Any) -> None:
         assert kinds(compiled) == {"shard_permute"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("sizes", [(17, 7), (41, 3, 5), (8, 1), (1, 1)])
 @pytest.mark.parametrize(("mesh", "axes"), MESHES)
 def test_parts_that_do_not_divide(mesh: Mesh, axes: Any, sizes: tuple[int, ...]) -> None:
@@ -98,6 +100,7 @@ def test_a_join_of_blocks_is_local_where_blocks_are_wanted() -> None:
 CUTS = [(6, 0, 3), (6, 3, 6), (4, 1, 4), (8, 1, 6), (5, 3, 5)]  # elements, first and end, per shard
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "axes", "dtype"), EACH_ONCE)
 def test_slices_from_anywhere(mesh: Mesh, axes: Any, dtype: Any) -> None:
     layout = [axes, UNSHARDED]
@@ -111,6 +114,7 @@ def test_slices_from_anywhere(mesh: Mesh, axes: Any, dtype: Any) -> None:
             assert sent(compiled) <= elements_sent(rounds)[0] * 6 * a.itemsize
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "axes"), MESHES)
 def test_slices_that_do_not_divide(mesh: Mesh, axes: Any) -> None:
     layout = [axes, UNSHARDED]

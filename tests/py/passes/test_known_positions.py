@@ -174,6 +174,7 @@ CASES: dict[str, tuple[Any, list[Any], Function, set[str]]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_gradient", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_positions_that_are_known(case: str, is_gradient: bool) -> None:
@@ -244,6 +245,7 @@ def of_frames(case: str, is_gradient: bool) -> Function:
 FRAMED = [(("x", 2), ("y", 4)), (("x", 3), ("y", 2)), (("x", 5),)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_gradient", [False, True])
 @pytest.mark.parametrize("sizes", FRAMED, ids=str)
 @pytest.mark.parametrize("case", FRAMES)
@@ -287,6 +289,7 @@ def test_neighbours_send_what_frames_share(case: str) -> None:
 POSITIONS = [np.arange(15, -1, -1), np.arange(32) // 2, np.r_[8:16, 0:8], np.arange(13, 18)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.uint8, jnp.bfloat16, np.complex64, jnp.float8_e4m3fn])
 @pytest.mark.parametrize("rows", POSITIONS, ids=["reversed", "repeated", "exchanged", "outside"])
 def test_rows_of_any_type_are_read_and_added_to(rows: Any, dtype: Any) -> None:

@@ -59,6 +59,7 @@ FORMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[list[Any]]]] = 
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FORMS)
 def test_calls_of_a_batch_are_made_for_each_part_of_it(name: str) -> None:
     function, arguments, specs = FORMS[name]

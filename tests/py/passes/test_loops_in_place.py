@@ -132,6 +132,7 @@ PROGRAMS: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("n", "mesh", "axes", "program"), split_trips(PROGRAMS))
 def test_rows_are_carried(n: int, mesh: Any, axes: Any, program: Callable[..., Any]) -> None:
     x, y = np.random.default_rng(n).normal(size=(2, n, 6)).astype(np.float32)

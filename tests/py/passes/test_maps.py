@@ -54,6 +54,7 @@ def mapped(name: str) -> Callable[[Any], Any]:
     return lambda x: lax.map(TRIPS[name], x)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", TRIPS)
 def test_a_map_sends_nothing(name: str) -> None:
     compiled = run(mapped(name), LINE, [["x", U, U]], MATRICES, error=1e-4, absolute=1e-5)

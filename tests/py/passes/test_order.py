@@ -26,6 +26,7 @@ def numbers(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray[Any, 
     return np.random.default_rng(0).integers(0, 9, shape).astype(dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("taken", [1, 3, 5, 24])
 @pytest.mark.parametrize(
     ("mesh", "specs"),
@@ -129,6 +130,7 @@ def awkward(size: int, seed: int = 0, least: float = -1e-40) -> np.ndarray[Any, 
     return x
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "axes"), SPLITS)
 def test_sorts_of_a_split_dimension_exchange_it(mesh: Mesh, axes: Any) -> None:
     def sort(a: Any) -> Any:
@@ -155,6 +157,7 @@ def test_numbers_next_to_zero_are_sorted() -> None:
     assert np.signbit(found[found == 0]).tolist() == [False, True] * 144
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "kind", [np.int32, np.uint8, np.int16, np.float16, np.bool_, jnp.bfloat16, np.complex64]
 )
@@ -251,6 +254,7 @@ def waves(shape: tuple[int, ...], dtype: Any = np.complex64) -> np.ndarray[Any, 
     return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "axes", "size"),
     [

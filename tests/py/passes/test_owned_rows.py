@@ -70,6 +70,7 @@ def split(axes: Any, count: int = 4) -> list[Any]:
     return [axes, *[UNSHARDED] * (count - 1)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "axes", "pages"),
     [(LINE, "x", 40), (GRID, "y", 29), (GRID, ("y", "x"), 40), (THREE, "x", 13)],
@@ -126,6 +127,7 @@ def anything(table: Any, ids: Any) -> Any:
     return jnp.any(table[ids] > 2, axis=(1, 2))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("form", "numbers"),
     [(largest, 12), (log_sums, 2 * 12), (unit_sums, 12), (products, 12), (anything, 1 / 4)],

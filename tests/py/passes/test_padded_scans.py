@@ -69,6 +69,7 @@ CASES = [(*layout, SIZES[k % 2]) for k, layout in enumerate([*LAYOUTS, LAYOUTS[0
 HALVES = [(*case, k // 2 % 2) for k, case in enumerate(CASES)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "specs", "shape", "half"), HALVES)
 def test_scans_of_padded_values(
     mesh: Mesh, specs: list[Any], shape: tuple[int, int], half: int
@@ -87,6 +88,7 @@ def test_scans_of_padded_values(
     assert found.collectives
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "specs", "shape"), CASES[::2])
 def test_their_gradients(mesh: Mesh, specs: list[Any], shape: tuple[int, int]) -> None:
     layout = Layout(specs, mesh)
@@ -100,6 +102,7 @@ def test_their_gradients(mesh: Mesh, specs: list[Any], shape: tuple[int, int]) -
     check(jax.grad(losses), x, mesh=mesh, in_layouts=(layout,), out_layouts=layout)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, -0.0])
 def test_what_is_no_number_stays_where_it_was(number: float) -> None:
     """Bits are compared, but for the sign of NaN: zeros have theirs."""

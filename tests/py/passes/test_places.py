@@ -50,6 +50,7 @@ def later(x: Any, y: Any, z: Any) -> Any:
     return (y * jnp.sum(jnp.isnan(x)))[order], (z + order)[order]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "axes"), [(LINE, "x"), (GRID, ("y", "x")), (GRID, "y")])
 @pytest.mark.parametrize("size", [COUNT, 1003])
 def test_what_is_read_in_an_order_is_that_of_one_device(mesh: Mesh, axes: Any, size: int) -> None:
@@ -98,6 +99,7 @@ def test_what_all_devices_have_is_looked_up() -> None:
     assert sent(compiled) < SORTED * COUNT // 8 * (4 + 2 + 4)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", [jnp.int8, jnp.uint8, jnp.int16])
 @pytest.mark.parametrize("read", [slice(None), slice(3)], ids=["all", "few"])
 def test_places_that_a_type_does_not_hold_are_what_they_became(element: Any, read: slice) -> None:

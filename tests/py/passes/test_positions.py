@@ -31,6 +31,7 @@ def few(x: Any) -> Any:
     return x[0], x[-1], x[11:15], x[3:30:9], x[7, 5], x[2:4, 1:3], x[:8], x[:, 3:4], x[40:40]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.bool_, np.complex64])
 @pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
 def test_a_slice_of_few_elements(mesh: Mesh, specs: list[Any], dtype: Any) -> None:
@@ -57,6 +58,7 @@ def test_a_row_of_each_stack_is_its_owners() -> None:
     assert sent(compiled) <= 2 * stack.nbytes * 7 / 8
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.bool_, np.complex64])
 @pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
 def test_reversed_dimensions(mesh: Mesh, specs: list[Any], dtype: Any) -> None:

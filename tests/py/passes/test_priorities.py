@@ -121,6 +121,7 @@ def test_layouts_are_those_of_shardy(name: str, first: str) -> None:
     assert [layout.short() for layout in layouts] == of_shardy(text)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("one", ["p0", "p1", "p2"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_are_those_of_one_device(name: str, one: str) -> None:

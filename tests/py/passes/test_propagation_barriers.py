@@ -46,6 +46,7 @@ DIRECTIONS = ["NONE", "FORWARD", "BACKWARD"]
 PLACES = [WHOLE, '[{"x"}, {"y"}]', '[{"y"}, {?}]', '[{?}, {"y"}]', "[{?}, {?}]"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("given", PLACES)
 @pytest.mark.parametrize(("outer", "inner"), list(product(DIRECTIONS, DIRECTIONS)))
 def test_values_are_those_of_one_device(outer: str, inner: str, given: str) -> None:

@@ -72,6 +72,7 @@ def ragged_dot(left: str, right: str, sizes: str, result: str, dims: str) -> str
     return op_module(f"a: {left}, b: {right}, c: {sizes}", op, result)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("form", "split"),
     [(RAGGED, "abc"), (CONTRACTED, "abc"), (BATCHED, "abcd"), (IN_BATCHES, "abcd")],

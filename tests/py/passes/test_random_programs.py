@@ -31,12 +31,14 @@ def check(seed: int) -> None:
         np.testing.assert_allclose(got, want, rtol=0, atol=tolerance, err_msg=f"seed {seed}")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("first", range(0, 40, BATCH))
 def test_random_programs(first: int) -> None:
     for seed in range(first, first + BATCH):
         check(seed)
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1000, 1048, BATCH))
 def test_more_random_programs(first: int) -> None:

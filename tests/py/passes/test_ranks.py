@@ -34,6 +34,7 @@ def rounds(compiled: Compiled) -> int:
     return sum(collective.kind == "all_reduce" for collective in compiled.collectives)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "axes"), [(LINE, "x"), (GRID, "y"), (GRID, ("y", "x")), (THREE, ("x", "y"))]
 )
@@ -64,6 +65,7 @@ def test_every_place_is_right(size: int) -> None:
         assert size == 24 or rounds(compiled) >= 8
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "kind", [np.int8, np.uint16, np.int32, np.float16, jnp.bfloat16, np.uint32]
 )
@@ -89,6 +91,7 @@ def test_places_in_double_precision() -> None:
         run(lambda a: (jnp.sort(a)[100], jnp.sort(a.view(jnp.uint64))[7]), LINE, [["x"]], big)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "specs", [["x", "y"], ["y", "x"], [("y", "x"), UNSHARDED], [UNSHARDED, "y"]]
 )
@@ -112,6 +115,7 @@ def test_a_median_sends_counts() -> None:
     assert sent(compiled) == pytest.approx(sums * 2 * 7 / 8 * 4 + 7 * places * 4, abs=2)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", [4096, 4095, 25])
 def test_a_place_and_the_next_one(size: int) -> None:
     """Of equal numbers, of both zeros and at the ends; counts of few elements share words."""
@@ -152,6 +156,7 @@ def test_a_median_of_what_is_a_number_counts_it(size: int) -> None:
     run(statistics, LINE, [["x"]], x)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "specs"),
     [

@@ -32,6 +32,7 @@ def test_the_high_half_of_a_product(kind: str, bits: int) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("algorithm", ["THREE_FRY", "PHILOX", "DEFAULT"])
 @pytest.mark.parametrize(
     ("element", "dtype"), [("i32", np.int32), ("f32", np.float32), ("i8", np.int8)]

@@ -23,6 +23,7 @@ INTEGER = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["f32", "bf16"])
 @pytest.mark.parametrize("name", UNARY)
 def test_float_unary(name: str, element: str) -> None:
@@ -44,6 +45,7 @@ CHLO_UNARY = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CHLO_UNARY)
 def test_chlo_unary(name: str) -> None:
     t = "4x6xf32"
@@ -79,6 +81,7 @@ def test_map() -> None:
     assert (letters(report), report.passes) == ("ab", [])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["f32", "bf16"])
 @pytest.mark.parametrize("name", BINARY)
 def test_float_binary(name: str, element: str) -> None:
@@ -91,6 +94,7 @@ def test_float_binary(name: str, element: str) -> None:
     assert letters(report) == "ab"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["i32", "ui8"])
 @pytest.mark.parametrize("name", INTEGER)
 def test_integer_binary(name: str, element: str) -> None:
@@ -256,6 +260,7 @@ DOTS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", DOTS)
 @pytest.mark.parametrize(
     ("element", "result"), [("f32", "f32"), ("bf16", "bf16"), ("bf16", "f32"), ("i32", "i32")]
@@ -303,6 +308,7 @@ REDUCERS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("combiner", "element"),
     [(c, e) for c in REDUCERS for e in ("i32", "i1")]

@@ -39,6 +39,7 @@ EMBEDDING = (
 )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", list(ALL))
 def test_embedding_lookup_splits_vocabulary_width_and_batch(element: str) -> None:
     report = gather(
@@ -49,6 +50,7 @@ def test_embedding_lookup_splits_vocabulary_width_and_batch(element: str) -> Non
     assert kinds(report) == ALL[element]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["i8", "ui8", "i64", "ui64", "ui32", "i16"])
 def test_indices_of_any_integer_type_are_clamped_before_they_are_shared_out(element: str) -> None:
     values = odd((8,), element)

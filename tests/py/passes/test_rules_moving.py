@@ -74,6 +74,7 @@ def test_reverse() -> None:
 # Cutting.
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("shape", "cut", "after", "rule"),
     [
@@ -109,6 +110,7 @@ def test_slice(shape: str, cut: str, after: str, rule: str, element: str) -> Non
     assert str(check_rule(op_module(f"a: {a}", op, r)).rule) == rule
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("shape", "low", "high", "interior", "after", "rule"),
     [
@@ -166,6 +168,7 @@ def test_concatenate(shapes: list[str], dim: int, after: str, rule: str) -> None
 # Values from nowhere.
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["i32", "f32", "bf16", "ui8", "complex<f32>"])
 @pytest.mark.parametrize("dim", [0, 1])
 def test_iota(dim: int, element: str) -> None:

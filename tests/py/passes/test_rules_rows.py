@@ -28,6 +28,7 @@ def factor_sizes(report: Report) -> list[int]:
 # Slices at computed places.
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", list(MOVES))
 @pytest.mark.parametrize("start", [-3, 2, 9])
 def test_dynamic_slice(element: str, start: int) -> None:
@@ -46,6 +47,7 @@ def test_dynamic_slice(element: str, start: int) -> None:
     assert len(report.passes) == MOVES[element]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", list(MOVES))
 @pytest.mark.parametrize("start", [-3, 2, 9])
 def test_dynamic_update_slice(element: str, start: int) -> None:
@@ -65,6 +67,7 @@ def test_dynamic_update_slice(element: str, start: int) -> None:
     assert all(way[0][:2] == (way[1][0],) * 2 for way in report.passes)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("element", "start_type", "taken"),
     [("f32", "i32", 1), ("f32", "ui8", 5), ("i1", "i64", 5), ("complex<f32>", "ui32", 1)],
@@ -110,6 +113,7 @@ def test_slices_of_nothing() -> None:
 # Random bits.
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("algorithm", ["THREE_FRY", "PHILOX"])
 @pytest.mark.parametrize("element", ["ui32", "ui64"])
 def test_rng_bit_generator_gives_each_shard_its_piece(algorithm: str, element: str) -> None:
@@ -144,6 +148,7 @@ def test_rng_is_refused_on_more_than_one_device() -> None:
 # Sorting.
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["f32", "bf16", "i32"])
 @pytest.mark.parametrize("dimension", [0, 1, 2])
 def test_sort_by_key(element: str, dimension: int) -> None:

@@ -57,6 +57,7 @@ ROWS = (
 )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["f32", "bf16", "i32", "i1"])
 @pytest.mark.parametrize("reduction", list(BODIES))
 def test_scatter_of_rows(reduction: str, element: str) -> None:
@@ -80,6 +81,7 @@ def test_scatter_of_rows(reduction: str, element: str) -> None:
     assert next(f for f in report.rule.factors if f.reduction).partial_operands == (0,)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["i8", "ui8", "i64", "ui64", "ui32"])
 def test_scatter_drops_what_is_out_of_range_in_any_index_type(element: str) -> None:
     values = odd((8,), element)
@@ -147,6 +149,7 @@ def test_scattered_points_and_batching_dimensions() -> None:
     assert letters(report) == "abcd"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["i32", "ui8", "i64"])
 def test_windows_of_several_elements_are_written_by_the_owners_of_these(element: str) -> None:
     numbers = (

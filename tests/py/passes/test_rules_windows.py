@@ -31,6 +31,7 @@ CUMULATIVE = (
 )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["f32", "bf16", "i32", "i1"])
 @pytest.mark.parametrize("body", ["add", "maximum", "minimum", "multiply"])
 def test_cumulative_sums_and_maxima(body: str, element: str) -> None:

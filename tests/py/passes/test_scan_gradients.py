@@ -70,6 +70,7 @@ FORMS: dict[str, tuple[Callable[..., Any], int]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FORMS)
 def test_a_gradient_is_a_scan_that_goes_the_other_way(name: str) -> None:
     loss, slices = FORMS[name]
@@ -79,6 +80,7 @@ def test_a_gradient_is_a_scan_that_goes_the_other_way(name: str) -> None:
     assert sent(compiled) == slices * SLICE
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "specs", "rows"),
     [

@@ -36,6 +36,7 @@ def scans(x: Any) -> Any:
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "specs"),
     [
@@ -54,6 +55,7 @@ def test_scans_of_split_dimensions(mesh: Mesh, specs: list[Any]) -> None:
     run(scans, mesh, [specs], numbers((rows, 8)), out=specs)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.float16, jnp.bfloat16, np.complex64])
 def test_scans_of_any_type(dtype: Any) -> None:
     run(scans, GRID, [BOTH], numbers((16, 8), dtype), out=BOTH)
@@ -110,6 +112,7 @@ def test_an_init_value_that_changes_something_is_met_as_often_as_on_one_device()
     run(scan, LINE, [ROWS], numbers((4096, 2)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", [128, 96, 200])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_an_associative_scan_moves_one_element_per_shard_and_step(size: int, reverse: bool) -> None:

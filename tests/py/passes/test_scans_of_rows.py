@@ -100,6 +100,7 @@ def specs(x: Any, axes: Any, mesh: Mesh) -> Any:
     return jax.tree.map(lambda a: Layout([axes, *[UNSHARDED] * (a.ndim - 1)], mesh), x)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("name", "combine", "make", "numbers"), FORMS, ids=NAMES)
 def test_only_totals_of_rows_are_sent(
@@ -125,6 +126,7 @@ ELSEWHERE = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "combine", "make", "numbers", "mesh", "axes", "rows"), ELSEWHERE)
 def test_rows_on_other_meshes_and_of_any_number(
     name: str,
@@ -294,6 +296,7 @@ def gcd(a: Any, b: Any) -> Any:
     return lax.while_loop(lambda pair: jnp.any(pair[1] != 0), step, (a, b))[0]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("combine", "make"),
     [

@@ -37,6 +37,7 @@ SEARCHED = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "axes", "size"), SEARCHED)
 def test_a_split_table_is_searched_where_it_is(mesh: Mesh, axes: Any, size: int) -> None:
     queries = np.concatenate(
@@ -49,6 +50,7 @@ def test_a_split_table_is_searched_where_it_is(mesh: Mesh, axes: Any, size: int)
         run(both, mesh, [[axes], None], values, queries)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", [np.int32, np.uint8, np.float16, jnp.bfloat16, np.int16])
 def test_tables_of_any_type(kind: Any) -> None:
     table = np.sort(np.abs(numbers(192))).astype(kind)

@@ -132,6 +132,7 @@ PROGRAMS: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("n", "mesh", "axes", "program"), split_trips(PROGRAMS))
 def test_no_more_than_the_carried_values_is_sent(
     n: int, mesh: Any, axes: Any, program: Callable[..., Any]

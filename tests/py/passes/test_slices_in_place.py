@@ -64,6 +64,7 @@ def gradients(x: Any) -> Any:
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", [loss_of_rows, reductions, gradients])
 @pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
 def test_any_layout(form: Form, mesh: Mesh, specs: list[Any]) -> None:
@@ -75,6 +76,7 @@ def test_any_type(dtype: Any) -> None:
     run(reductions, LINE, [["x", UNSHARDED]], numbers(dtype))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("form", "least"),
     [

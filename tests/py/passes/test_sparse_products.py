@@ -38,6 +38,7 @@ def gradients(data: Any, columns: Any, begins: Any, x: Any) -> Any:
     return jax.grad(total, (0, 1))(data, x)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("count", [64, 61])
 @pytest.mark.parametrize(
     ("mesh", "elements", "dense"),

@@ -82,6 +82,7 @@ LAYOUTS: list[tuple[Mesh, list[Any]]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", [rolls, shifts, borders, walls, filters, nothing])
 @pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
 def test_rows_move_in_any_layout(form: Form, mesh: Mesh, specs: list[Any]) -> None:
@@ -101,6 +102,7 @@ def test_a_row_that_is_moved_along_itself_is_no_boundary(column: int) -> None:
     run(form, GRID, [BOTH], numbers((16, 24)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint32, np.float16, np.complex64])
 def test_rows_of_any_type_move(dtype: Any) -> None:
     run(lambda x: (rolls(x), shifts(x)), GRID, [["y", "x"]], numbers((8, 10), dtype))
@@ -112,6 +114,7 @@ def test_nan_and_infinity_stay_where_they_are() -> None:
     run(lambda a: (rolls(a[:, :3]), shifts(a)[1:3]), GRID, [BOTH], x)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("form", "rows"),
     [
@@ -182,6 +185,7 @@ def interiors(u: Any) -> Any:
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
 def test_interiors_of_split_dimensions(mesh: Mesh, specs: list[Any]) -> None:
     run(interiors, mesh, [specs], numbers((16, 24)))

@@ -65,6 +65,7 @@ def moving_variance(x: Any) -> Any:
 PROGRAMS: list[Callable[..., Any]] = [softmax_sum, attention, moving_variance]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize(
     ("n", "mesh", "axes"), [(1600, LINE, "x"), (1204, GRID, "y"), (1596, LINE, "x")]
@@ -78,6 +79,7 @@ def test_stages_are_found_side_by_side(
     assert not one_by_one(compiled)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_goes_where_it_goes_on_one_device(

@@ -93,6 +93,7 @@ FORMS: dict[str, Form] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FORMS)
 def test_what_stands_around_costs_a_few_rows(name: str) -> None:
     rows = [UNSHARDED, "x", UNSHARDED, UNSHARDED]
@@ -100,6 +101,7 @@ def test_what_stands_around_costs_a_few_rows(name: str) -> None:
     assert sent(compiled) <= 8 * ROW, sent(compiled) / ROW
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "is_whole"), [(name, k % 2 == 1) for k, name in enumerate(FORMS)])
 def test_both_dimensions_split(name: str, is_whole: bool) -> None:
     """What comes of every second one is put together."""

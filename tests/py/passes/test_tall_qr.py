@@ -28,6 +28,7 @@ def both(a: Any) -> Any:
     return q, r, q @ r, q.T @ q
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("columns", [1, 2, 5, 8])
 @pytest.mark.parametrize(
     ("mesh", "axes"), [(LINE, "x"), (GRID, "x"), (GRID, ("y", "x")), (THREE, ("x", "y"))]
@@ -134,6 +135,7 @@ def both_of_each(a: Any) -> Any:
     return q, r, q @ r, q.conj().swapaxes(-1, -2) @ q
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("batch", "is_complex"), [((1,), True), ((3,), False), ((2, 2), True)])
 @pytest.mark.parametrize(
     ("mesh", "first", "rows"),
@@ -149,6 +151,7 @@ def test_a_batch_of_matrices(
     assert sent(compiled) < a.nbytes
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("columns", [1, 2, 5, 8])
 @pytest.mark.parametrize(("mesh", "axes"), [(LINE, "x"), (GRID, ("y", "x")), (THREE, ("x", "y"))])
 def test_complex_columns_have_the_phases_of_one_device(mesh: Mesh, axes: Any, columns: int) -> None:
@@ -174,6 +177,7 @@ def test_batches_of_matrices_of_which_little_is_reflected() -> None:
     run(both_of_each, LINE, [[UNSHARDED, "x", UNSHARDED]], a.real.copy(), absolute=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["first_row", "other_shards", "imaginary", "permutation"])
 def test_a_pivot_of_zero_is_reflected_as_on_one_device(kind: str) -> None:
     """The sign of such a pivot's Q is that of a rounding, or of nothing."""

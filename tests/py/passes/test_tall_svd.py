@@ -49,6 +49,7 @@ TALL = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "axes", "shape", "dtype"), TALL)
 def test_vectors_have_the_signs_of_one_device(
     mesh: Mesh, axes: Any, shape: tuple[int, ...], dtype: Any
@@ -72,6 +73,7 @@ def test_least_squares_send_a_triangle_and_sums() -> None:
     assert sent(compiled) == triangle + sums
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", [(96, 5), (5, 96), (97, 4)])
 def test_what_numpy_computes_of_singular_values(shape: tuple[int, ...]) -> None:
     a = matrix(*shape)

@@ -94,6 +94,7 @@ MESHES: list[tuple[Mesh, list[Any]]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize(("mesh", "specs"), MESHES)
 def test_any_body_along_any_dimensions(name: str, mesh: Mesh, specs: list[Any]) -> None:
@@ -299,6 +300,7 @@ IN_ORDER = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "window"), IN_ORDER)
 def test_windows_meet_their_init_values_once(name: str, window: dict[str, Any]) -> None:
     body, inits = BODIES[name]
@@ -359,6 +361,7 @@ UNEVEN: list[tuple[Mesh, list[Any], tuple[int, ...]]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize(("mesh", "specs", "shape"), UNEVEN)
 def test_nothing_beyond_the_end_counts(

@@ -50,6 +50,7 @@ def walked(x: Any, dims: tuple[int, ...], **how: Any) -> Any:
     return jnp.flip(found, dims)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dims", [(1,), (1, 2), (2,), (0, 1), (1, 3)])
 @pytest.mark.parametrize(
     "how",

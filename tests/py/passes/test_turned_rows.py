@@ -64,6 +64,7 @@ TURNED = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "axes", "function", "columns"), TURNED)
 def test_shards_fetch_less_than_the_elements_of_a_row_and_more(
     mesh: Mesh, axes: Any, function: Callable[[Any], Any], columns: int

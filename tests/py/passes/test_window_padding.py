@@ -63,6 +63,7 @@ FORMS: dict[str, Form] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FORMS)
 def test_neighbours_exchange_edges(name: str) -> None:
     for mesh, rows in ((LINE, ["x"]), (GRID, ["y", "x"])):
@@ -71,6 +72,7 @@ def test_neighbours_exchange_edges(name: str) -> None:
         assert sent(compiled) <= 4 * X[:, :3].nbytes
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("padding", [(-1, 1), (1, -2), (-2, -1)])
 @pytest.mark.parametrize("apart", [1, 2, 3])
 def test_what_padding_crops_is_not_read(padding: tuple[int, int], apart: int) -> None:

@@ -53,6 +53,7 @@ STARTS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("start", STARTS)

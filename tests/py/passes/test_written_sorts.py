@@ -87,6 +87,7 @@ WRITTEN = [(sort, (1, -1, None)[k % 3]) for k, sort in enumerate(SORTS)]
 WRITTEN += [("total order", -1), ("total order", None)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("sort", "dimension"), WRITTEN)
 def test_written_sorts(sort: str, dimension: int | None) -> None:
     elements, body, has_nan = SORTS[sort]

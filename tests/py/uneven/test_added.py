@@ -55,6 +55,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], float]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rows_added_and_cut_off_are_fetched(name: str) -> None:
     function, rows = PROGRAMS[name]
@@ -71,6 +72,7 @@ TYPED = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "element", "layout"), TYPED)
 def test_values_are_those_of_one_device(name: str, element: str, layout: Layout) -> None:
     x = (X[:61, :37] % 7 == 0).astype(element)  # few: float16 counts to 2,048
@@ -94,6 +96,7 @@ def test_the_gradient_of_edges_sends_the_rows_of_neighbours() -> None:
         assert sent(compiled) == 2 * 2 * edges * 4
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["2x4", "5", "3x2"])
 @pytest.mark.parametrize("element", ["float32", "bfloat16"])
 def test_gradients_of_edges_of_any_size(element: str, layout: Layout) -> None:
@@ -105,6 +108,7 @@ def test_gradients_of_edges_of_any_size(element: str, layout: Layout) -> None:
     check(jax.grad(loss), x, mesh=layout.mesh, in_layouts=(layout,))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", ["constant", "edge"])
 @pytest.mark.parametrize("mesh", [LINE, SIX])
 def test_gradients_of_sums_of_squares(mode: str, mesh: Mesh) -> None:

@@ -112,6 +112,7 @@ def run(function: Callable[[Any], Any], x: Any, mesh: Mesh, error: float = 2e-5)
     return check(function, x, mesh=mesh, in_layouts=(split,), error=error, absolute=2e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_along_a_split_dimension(name: str) -> None:
     function, columns = PROGRAMS[name]
@@ -124,12 +125,14 @@ def every(x: Any) -> Any:
     return [function(x) for function, _ in PROGRAMS.values()]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mesh", [FIVE, SIX], ids=lambda mesh: mesh.short())
 @pytest.mark.parametrize("size", [7, 13, 32])
 def test_other_sizes(mesh: Mesh, size: int) -> None:
     run(every, RANDOM.normal(size=(2, size)).astype(np.float32), mesh)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name: str) -> None:
     compiled = run(jax.grad(lambda x: (PROGRAMS[name][0](x) ** 2).sum()), X, LINE, error=1e-4)
@@ -147,6 +150,7 @@ def test_the_gradient_of_a_kernel(stride: int) -> None:
     assert sent(compiled) <= 2 * COLUMN + 2 * TAPS.nbytes
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("layout", [Layout(["x", UNSHARDED], LINE), Layout(["x", UNSHARDED], SIX)])
 @pytest.mark.parametrize(("taps", "spread"), [(2, 2), (3, 2), (4, 2), (5, 3), (3, 1)])
 def test_the_gradient_of_a_kernel_of_a_transposed_convolution(
@@ -243,6 +247,7 @@ AWKWARD: dict[str, Any] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", AWKWARD)
 @pytest.mark.parametrize("count", [3, 13])
 def test_padding_comes_behind_every_element_in_top_k(name: str, count: int) -> None:
@@ -269,6 +274,7 @@ ORDERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("values", AWKWARD)
 def test_padding_stands_behind_every_element_of_an_order(values: str) -> None:
     """Rows of 61 elements, and of 733, whose shards of 92 are no multiple of 8 elements."""
@@ -290,6 +296,7 @@ def test_padding_stands_behind_every_element_of_an_order(values: str) -> None:
             np.testing.assert_array_equal(bits[0], bits[1])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mesh", [FIVE, SIX, LINE], ids=lambda mesh: mesh.short())
 @pytest.mark.parametrize("size", [800, 801, 873, 1003])
 def test_a_sort_of_any_length_is_exchanged(mesh: Mesh, size: int) -> None:

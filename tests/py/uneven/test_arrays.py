@@ -38,6 +38,7 @@ def same(found: Any, wanted: Any) -> None:
     np.testing.assert_array_equal(np.asarray(found.to_jax()), wanted)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("after", LAYOUTS, ids=Layout.short)
 @pytest.mark.parametrize("before", LAYOUTS, ids=Layout.short)
 def test_there_and_back(before: Layout, after: Layout) -> None:
@@ -48,6 +49,7 @@ def test_there_and_back(before: Layout, after: Layout) -> None:
     assert relayout(x, after).layout == after
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "dtype",
     [np.int8, np.bool_, jnp.bfloat16, np.complex64, np.uint32, jnp.int2, jnp.uint2, jnp.int4],

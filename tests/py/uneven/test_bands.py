@@ -47,6 +47,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], float]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rows_beside_a_shard_are_sent(name: str) -> None:
     function, rows = PROGRAMS[name]
@@ -66,6 +67,7 @@ RESIZED = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("method", "size", "layout", "is_gradient"), RESIZED)
 def test_values_are_those_of_one_device(
     method: str, size: tuple[int, int], layout: Layout, is_gradient: bool
@@ -95,6 +97,7 @@ def test_finite_differences_by_matrices_on_either_side() -> None:
     assert sent(compiled) <= 8192
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("element", ["float32", "float16", "bfloat16"])
 def test_batches_of_any_floats(element: str) -> None:
     x = jnp.asarray(RANDOM.normal(size=(2, 64, 12, 3)), element)

@@ -143,6 +143,7 @@ KNOW_OF_PADDING = (
 )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values(name: str) -> None:
     """What knows of padding is not cut."""
@@ -150,6 +151,7 @@ def test_values(name: str) -> None:
     assert name not in KNOW_OF_PADDING or not cuts(compiled)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["softmax", "product over the padding", "lookup", "loop", "solve"])
 def test_gradients(name: str) -> None:
     def loss(x: Any) -> Any:
@@ -158,6 +160,7 @@ def test_gradients(name: str) -> None:
     check(jax.value_and_grad(loss), X, error=2e-5, absolute=2e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mesh", [LINE, FIVE, SIX, GRID], ids=lambda mesh: mesh.short())
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 11, 16])
 def test_sizes(mesh: Mesh, size: int) -> None:

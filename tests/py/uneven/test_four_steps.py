@@ -62,6 +62,7 @@ def checked(function: Callable[..., Any], x: Any, split: Layout, results: Layout
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "axes"), MESHES)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_row_of_any_length(mesh: Mesh, axes: Any, length: int) -> None:
@@ -78,6 +79,7 @@ def test_a_row_of_any_length(mesh: Mesh, axes: Any, length: int) -> None:
 SHORT, NAMES = [96, 105, 30, 8], ["fft", "ifft", "rfft", "irfft"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("length", SHORT)
 @pytest.mark.parametrize("name", NAMES)
 def test_short_rows_in_double_precision(name: str, length: int) -> None:

@@ -45,6 +45,7 @@ def library(x: Any) -> Any:
     return jax.scipy.signal.istft(waves, nperseg=LENGTH, noverlap=shared)[1]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "axes", "size"), [(LINE, "x", 4096), (GRID, ("y", "x"), 2200), (FIVE, "x", 3200)]
 )
@@ -63,6 +64,7 @@ def test_frames_of_the_library_are_added_up_where_they_are(
     check(library, signals, mesh=mesh, in_layouts=(batch,), error=1e-4, absolute=1e-3)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", [centred, there_and_back])
 @pytest.mark.parametrize(
     ("mesh", "axes", "size"),

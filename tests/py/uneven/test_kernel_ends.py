@@ -31,6 +31,7 @@ LAYOUTS: list[tuple[Mesh, list[Any]]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize(("mesh", "specs"), LAYOUTS)
 def test_what_is_no_number_near_the_end(mesh: Mesh, specs: list[Any], number: float) -> None:

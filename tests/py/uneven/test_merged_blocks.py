@@ -111,6 +111,7 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...], int]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("function", "values", "scalars"), CASES)
 @pytest.mark.parametrize(
     "rows",

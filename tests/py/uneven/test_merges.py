@@ -56,6 +56,7 @@ def solved(b: Any) -> Any:
     return jax.scipy.sparse.linalg.cg(lambda x: 3 * x + 0.1 * x * jnp.abs(b), b, maxiter=3)[0]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("function", "values", "scalars"),
     [
@@ -115,6 +116,7 @@ LARGEST = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("shape", "dtype", "count", "specs"), LARGEST)
 def test_the_largest_of_all(
     shape: tuple[int, ...], dtype: Any, count: int, specs: list[Any]

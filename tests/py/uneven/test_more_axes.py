@@ -38,6 +38,7 @@ def kept(compiled: Compiled) -> list[str]:
     return [r["text"] for r in compiled.ledger["records"] if r["kind"] == "length"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "specs", "size"),
     [

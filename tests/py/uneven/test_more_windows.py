@@ -76,6 +76,7 @@ def gradients(x: Any) -> Any:
     return sum(jnp.sum(form(x) * (form(x) % 3)) for form in FORMS)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "specs", "rows", "is_free"), ROWS)
 def test_windows_that_are_more_or_fewer(
     mesh: Mesh, specs: list[Any], rows: int, is_free: bool

@@ -64,6 +64,7 @@ def program(resampled: str, read: str, is_gradient: bool) -> Form:
     return jax.grad(lambda x: jnp.sum(seen(made(x)) ** 2) / 8)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_gradient", [False, True], ids=["value", "gradient"])
 @pytest.mark.parametrize("read", READ)
 @pytest.mark.parametrize("resampled", RESAMPLED)
@@ -92,6 +93,7 @@ MESHES = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("mesh", "resampled", "read"), MESHES)
 def test_values_are_those_of_one_device(mesh: Any, resampled: str, read: str) -> None:
     axes = [UNSHARDED, "x", UNSHARDED if mesh is FIVE else "y", UNSHARDED]

@@ -47,6 +47,7 @@ def test_a_variable_is_saved_and_restored(tmp_path: Path) -> None:
     np.testing.assert_array_equal(v.value().to_jax(), X)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("source", [list, iter], ids=["list", "iterator"])
 @pytest.mark.parametrize(
     "layout",

@@ -32,6 +32,7 @@ func.func @main(%a: tensor<9x13xf32>, %s: tensor<5x5xf32>) -> tensor<9x13xf32> {
 """
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("scatter", ["add", "subtract", "maximum", "minimum", "multiply"])
 def test_windows_beyond_the_end_scatter_nothing(scatter: str) -> None:
     rng = np.random.default_rng(0)

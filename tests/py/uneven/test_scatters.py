@@ -53,6 +53,7 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize(("mesh", "axes"), [(LINE, "x"), (GRID, ("x", "y")), (SIX, ("y", "x"))])
 def test_what_is_beyond_the_end_updates_nothing(name: str, mesh: Mesh, axes: Any) -> None:

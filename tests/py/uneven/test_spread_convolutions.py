@@ -42,6 +42,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "form"), FORMS)
 def test_convolutions_and_their_gradients(name: str, form: Spread) -> None:
     x, kernel = form.arguments()
@@ -89,6 +90,7 @@ def test_the_gradient_of_a_kernel_reads_what_the_results_did() -> None:
     assert sent(compiled) <= 4 * (5 * 12 + 8 * 26 + 2 * 7 / 8 * 16)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.int32])
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_other_windows(name: str, dtype: Any) -> None:

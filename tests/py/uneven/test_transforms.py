@@ -32,6 +32,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("mesh", "axes", "shape"),
@@ -90,6 +91,7 @@ def steps(x: Any) -> Any:
     return jnp.fft.irfft2(jax.lax.fori_loop(0, 3, step, jnp.fft.rfft2(x)), x.shape)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("form", "mesh", "axes", "shape", "transforms"),
     [

@@ -36,6 +36,7 @@ SENSITIVE: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", SENSITIVE)
 def test_what_rounding_explains_is_no_difference(case: str) -> None:
     report = dtensor.verify(SENSITIVE[case], X, in_layouts=(ROWS,))

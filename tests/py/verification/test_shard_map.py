@@ -67,6 +67,7 @@ def nested(v: Any) -> Any:
     return whole(jnp.flip(v, 1))  # flipped before
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("body", "mark"),
     [
@@ -214,6 +215,7 @@ RIGHT = {
 RIGHTLY = [(name, how) for k, name in enumerate(RIGHT) for how in (0, 1 + k % 2)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "how"), RIGHTLY)
 def test_what_is_right_passes(name: str, how: int) -> None:
     body, made = RIGHT[name]

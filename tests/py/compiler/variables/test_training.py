@@ -26,6 +26,7 @@ from tests.py.compiler.variables.support import (
 )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("w_layout", "b_layout", "x_layout"),
     [

@@ -107,6 +107,7 @@ def test_all_gather_and_all_slice(axes: str) -> None:
         np.testing.assert_array_equal(back[device], shards[device])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["sum", "max", "min", "prod", "and", "or"])
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_, np.uint8])
 def test_all_reduce_and_reduce_scatter(kind: str, dtype: Any) -> None:
@@ -141,6 +142,7 @@ FLOATS = ["float16", "bfloat16", "float32", "float64"]
 SMALL_FLOATS = ["float8_e5m2", "float8_e4m3fn", "float8_e4m3", "float8_e3m4"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["max", "min"])
 @pytest.mark.parametrize("dtype", [*FLOATS, *SMALL_FLOATS])
 def test_the_greatest_and_least_of_floats_keep_nan(kind: str, dtype: str) -> None:

@@ -40,6 +40,7 @@ def size(model: Model) -> float:
     return float(np.prod([len(u) for u in model.unary]))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_the_bound_is_at_most_the_least_cost(first: int) -> None:
     tight = 0
@@ -94,6 +95,7 @@ def test_a_model_is_left_as_it_was() -> None:
     assert all(np.array_equal(model.tables[k], t) for k, t in before[1].items())
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "programs", "listed"),
     [

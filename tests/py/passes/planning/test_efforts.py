@@ -75,6 +75,7 @@ def test_more_effort_never_makes_a_dearer_plan(name: str) -> None:
     assert best.bound >= 0.99 * best.seconds
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_values_do_not_depend_on_it(name: str, effort: str) -> None:

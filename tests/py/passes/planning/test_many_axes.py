@@ -34,6 +34,7 @@ def planned_seconds(text: str, mesh: Mesh) -> float:
         return sum(record.seconds for record in state.ledger.of_kind("plan"))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(1, 60, 2))
 def test_a_plan_for_an_axis_in_two_is_no_dearer_than_one_for_the_axis(seed: int) -> None:
     text = small_program(seed, ("x", "y"))
@@ -127,6 +128,7 @@ def lowered_step(mesh: dtensor.Mesh, effort: str = "normal") -> Any:
     return dtensor.jit(step, in_layouts=layouts, options=options).lower(weights, *batch)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("effort", ["fast", "normal", "best"])
 @pytest.mark.parametrize("names", [["fsdp"], ["fsdp", "part"]])
 def test_small_weights_move_and_a_large_batch_stays(names: list[str], effort: str) -> None:
@@ -213,6 +215,7 @@ def test_blocks_behind_which_an_axis_may_stand_are_not_searched_by_the_thousand(
     assert "cheaper" not in planned.explain()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(0, 60, 2))
 def test_parts_laid_out_one_by_one_make_no_dearer_plan_than_the_axis(
     seed: int, monkeypatch: pytest.MonkeyPatch
@@ -294,6 +297,7 @@ def circuit(state: Any, angles: Any, ends_in_pairs: bool) -> Any:
     return state.reshape(-1)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("ends_in_pairs", "moves"), [(False, 2), (True, 3)])
 @pytest.mark.parametrize("qubits", [10, 16])
 def test_the_parts_of_an_axis_move_at_once_among_many_dimensions(

@@ -39,6 +39,7 @@ def cheapest(problem: Problem) -> float:
     return least
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("sizes", [(4,), (2, 4), (2, 2, 2)])
 def test_the_plan_costs_the_least_of_all_assignments(
     sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch

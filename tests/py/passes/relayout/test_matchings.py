@@ -56,6 +56,7 @@ def test_pieces_arrive(before: MixedRadix, after: MixedRadix, pieces: int) -> No
     assert elements_sent(rounds)[1] == max(*lacks, *leave.values())
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.complex64, jnp.bfloat16])
 @pytest.mark.parametrize(
     ("sizes", "axes"),

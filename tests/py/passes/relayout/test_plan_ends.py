@@ -39,6 +39,7 @@ def random_layout(chooser: random.Random) -> Layout | None:
     return layout
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(8))
 def test_a_plan_ends_in_the_layout_that_is_wanted(seed: int) -> None:
     chooser = random.Random(seed)

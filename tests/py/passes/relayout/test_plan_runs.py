@@ -161,11 +161,13 @@ def run(moves: list[tuple[Layout, Layout]], dtype: Any, kind: str, end: str | No
             raise AssertionError(f"{before} to {after} by {steps}: {wrong}") from None
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("batch", range(6))
 def test_any_layout_to_any_other_in_f32(batch: int) -> None:
     run(pairs("sum", BATCH, batch), np.float32, "sum")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("dtype", "kind"),
     [

@@ -127,6 +127,7 @@ def run(mesh: Mesh, seed: int, dtype: Any) -> Counter[str]:
     return Counter(step.kind for steps in plans for step in steps)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mesh", MESHES, ids=lambda mesh: mesh.short())
 def test_any_layout_to_any_other_on_any_machine(mesh: Mesh) -> None:
     taken = run(mesh, 1, np.float32) + run(mesh, 2, np.int32)
