@@ -34,7 +34,9 @@ def split_strides(function: Rewriting) -> None:
 class _Splitter:
     """Writes slices and pads in two steps."""
 
-    _blocks: dict[tuple[Value, ir.Block], list[ir.Operation]] = field(default_factory=dict)
+    _blocks: dict[tuple[Value, ir.Block], list[tuple[ir.Operation, int]]] = field(
+        default_factory=dict
+    )  # slices that keep one element of each block along a dimension
 
     def steps(self, op: ir.Operation) -> list[ir.Operation]:
         """The operations that stand for one; none where it stays."""
@@ -44,16 +46,17 @@ class _Splitter:
         last = made[-1] if made else op
         made += _split_slice(last) or self._of_blocks(last)
         first = made[0] if made else op
-        self._blocks.setdefault((first.operands[0], op.block), []).append(first)
+        dim = _strided_dim(first)
+        if dim is not None:
+            self._blocks.setdefault((first.operands[0], op.block), []).append((first, dim))
         return made
 
     def _of_blocks(self, op: ir.Operation) -> list[ir.Operation]:
         """A single element along a dimension, of an earlier slice that has one of each block."""
         starts, limits, strides = slice_numbers(op)
         kept = shape_of(op.results[0])
-        for before in self._blocks.get((op.operands[0], op.block), ()):
-            dim = _strided_dim(before)
-            if dim is None or kept[dim] != 1:
+        for before, dim in self._blocks.get((op.operands[0], op.block), ()):
+            if kept[dim] != 1:
                 continue
             phases, _, steps = slice_numbers(before)
             phase, stride = phases[dim], steps[dim]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from dtensor.passes.planning.model import Costs, Model
 _BEST = 6  # states of a variable that the others are compared with to find dead ends
 _SMALL = 8_000  # entries; a smaller table is eliminated faster than searched for dead ends
 _LARGE = 10_000  # entries; a variable with larger tables is not searched either
+_PARTS = 16  # of a variable's neighbours: once such a part is eliminated it is searched again
 _BETWEEN = 5  # times as many entries may be visited to eliminate what stands between two others
 _TINY = 1e-8  # microseconds
 _STAY = 1e-7  # microseconds by which the present plan is preferred among equals
@@ -88,6 +90,7 @@ class Elimination:
         self._sizes: dict[int, float] = {}  # of buckets, as far as known
         self._heap: list[tuple[float, int]] = []  # sizes, some of them out of date
         self._changed = set(self.left)  # variables whose size is not in the heap
+        self._eliminated: Counter[int] = Counter()  # neighbours, since a variable was searched
         self.scores: dict[int, Costs] = {}  # of the variables that messages reached
         self.done = 0.0  # least cost of what is eliminated
 
@@ -303,7 +306,10 @@ class Elimination:
             return
         self._put(tuple(near), best)
         for y in near:
-            self._drop_dead_ends(y)
+            self._eliminated[y] += 1
+            if self._eliminated[y] * _PARTS >= len(self.scopes[y]):  # a search looks at all tables
+                self._eliminated[y] = 0
+                self._drop_dead_ends(y)
 
     def _take(self, scope: tuple[int, ...]) -> Costs:
         for y in scope:
