@@ -66,6 +66,39 @@ def test_one_variable_has_many_neighbours_with_one_state_left() -> None:
     assert solution.bound == pytest.approx(73.0)
 
 
+def test_many_neighbours_are_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eliminate, "_SMALL", 0)
+    looks: list[int] = []
+    drop = Elimination._drop_dead_ends
+
+    def look(search: Elimination, x: int) -> None:
+        looks.append(x)
+        drop(search, x)
+
+    monkeypatch.setattr(Elimination, "_drop_dead_ends", look)
+    rng, model, leaves = np.random.default_rng(5), Model(), 200
+    hubs = [model.variable(rng.integers(0, 20, 6).astype(float), 0) for _ in range(2)]
+    for _ in range(leaves):
+        leaf = model.variable(rng.integers(0, 20, 3).astype(float), 0)
+        for hub in hubs:
+            model.add(hub, leaf, rng.integers(0, 20, (6, 3)).astype(float))
+    each = [
+        sum(model.unary[hub][state] for hub, state in zip(hubs, states, strict=True))
+        + sum(
+            min(
+                sum(model.tables[hub, leaf][state] for hub, state in zip(hubs, states, strict=True))
+                + model.unary[leaf]
+            )
+            for leaf in range(2, 2 + leaves)
+        )
+        for states in itertools.product(range(6), repeat=2)
+    ]
+    solution = Elimination(model, Effort()).run()
+    assert model.cost(solution.states) == pytest.approx(min(each))
+    assert solution.bound == pytest.approx(min(each))
+    assert looks.count(hubs[0]) < leaves / 2
+
+
 def test_narrowed_variables_never_make_it_worse() -> None:
     some = False
     for seed, model in small_models(200):
