@@ -226,6 +226,7 @@ def test_arguments_that_nothing_reads_have_layouts_of_their_own_shapes() -> None
         assert auto.in_layouts[1].padded_shape(other.shape) == other.shape
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("model", BOTH)
 def test_values_are_those_of_one_device(model: str) -> None:
     args = arguments(model)

@@ -44,6 +44,7 @@ def step(layers: Any, m: Any, x: jax.Array, scanned: bool) -> tuple[Any, Any]:
     return jax.tree.map(lambda p, m: p - 0.1 * m, layers, m), m
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("scanned", "split"), [(False, False), (False, True), (True, True)])
 def test_a_transformer_step_is_planned_within_a_tenth_of_what_xla_needs(
     scanned: bool, split: bool

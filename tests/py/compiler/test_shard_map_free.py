@@ -133,6 +133,7 @@ def nested(a: Any, b: Any) -> Any:
     return over("x", outer, (P("x"), P()), P())(a, b)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("fn", [product, nested], ids=["product", "nested"])
 @pytest.mark.parametrize("takes_gradient", [False, True], ids=["values", "gradient"])
 def test_values_and_gradients_are_those_of_jax(fn: Fn, takes_gradient: bool) -> None:

@@ -278,6 +278,7 @@ def test_convolution_over_split_rows_and_columns(
     assert sent(compiled) <= 2 * image.nbytes / 8
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("strides", "kernel", "dilation", "padding"),
     [

@@ -145,6 +145,7 @@ def test_what_reads_the_pairs_keeps_them() -> None:
     run(loss, LINE, [ROWS, ROWS], a, b, out=ROWS)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "axes", "rows", "most"),
     [(LINE, "x", 64, 236), (GRID, ("y", "x"), 64, 236), (FIVE, "x", 80, 304)],

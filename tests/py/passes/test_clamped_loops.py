@@ -127,6 +127,7 @@ def test_a_bound_does_not_hide_that_the_factors_of_a_shard_overflow() -> None:
     assert sent(compiled) < factors.nbytes / 8
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "step",
     [

@@ -81,12 +81,14 @@ def test_corners_come_in_any_layout(mesh: Mesh, specs: list[Any]) -> None:
     run(lambda x: [form(x) for form in GRADIENTS], mesh, [specs], numbers((24, 48)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [jnp.int32, jnp.bfloat16])
 def test_corners_of_any_type_and_of_odd_sizes_come(dtype: Any) -> None:
     for mesh, specs in LAYOUTS[::2]:
         run(lambda x: [form(x) % 4 for form in FORMS[:4]], mesh, [specs], numbers((21, 37), dtype))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", [life, *(added(padded(mode)) for mode in ("constant", "edge"))])
 def test_corners_come_with_the_edges_of_one_dimension(form: Form) -> None:
     tiles, rows = (run(form, GRID, [spec], numbers((64, 96))) for spec in (["x", "y"], BOTH))
@@ -115,6 +117,7 @@ def test_edges_and_corners_of_cubes_come_with_their_faces() -> None:
     assert sent(compiled) == 2 * (6 * 8 + 6 * 8 + 6 * 8) * 4
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("neighbours", [rolled, padded("constant"), padded("edge")])
 def test_tiles_stay_tiles_though_many_messages_are_written(neighbours: Any) -> None:
     """Rows alone would need fewer messages: two, of twice as many bytes."""

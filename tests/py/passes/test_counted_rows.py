@@ -125,6 +125,7 @@ def distances(x: Any) -> Any:
     return x[np.arange(n)[:, None], n - 1 - np.arange(n)[:, None] + np.arange(n)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", [near, distances])
 @pytest.mark.parametrize(("mesh", "axes", "rows"), [(LINE, "x", 24), (GRID, ("y", "x"), 13)])
 def test_known_places_that_are_others_in_each_row_stay_in_it(

@@ -59,6 +59,7 @@ def test_windows_reach_over_several_shards(mesh: Mesh, specs: list[Any], rows: i
     check(gradients, x, mesh=mesh, in_layouts=(layout,), out_layouts=layout)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [jnp.int32, jnp.bfloat16])
 def test_windows_of_any_type_reach_over_several_shards(dtype: Any) -> None:
     for mesh, specs in TILED:

@@ -77,6 +77,7 @@ def middle(x: Any) -> Any:
     return jnp.sum(jnp.sort(x)[5:8] * jnp.array([1, -2, 3], x.dtype))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", [median, quantiles, middle])
 def test_gradients_at_a_few_ranks_are_sent(form: Any) -> None:
     compiled = run(jax.grad(form), LINE, [["x"]], awkward(1608))

@@ -276,6 +276,7 @@ SHARED: dict[str, tuple[Function, int]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", SHARED)
 def test_neighbours_send_what_frames_share(case: str) -> None:
     function, columns = SHARED[case]

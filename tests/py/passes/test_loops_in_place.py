@@ -202,6 +202,7 @@ def read_only(x: Any, y: Any) -> Any:
     return upwards, sums
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", [read_only, by_numbers], ids=lambda f: f.__name__)
 def test_what_is_added_to_rows_in_gradients(program: Callable[..., Any]) -> None:
     def loss(x: Any, y: Any) -> Any:

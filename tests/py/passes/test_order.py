@@ -169,6 +169,7 @@ def test_sorts_of_any_type_exchange_it(kind: Any) -> None:
     run(lambda a: jnp.sort(a, 0), GRID, [["x", "y"]], x.repeat(2, 1))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("keys", [1, 2, 3])
 def test_sorts_of_several_operands_exchange_them(keys: int) -> None:
     a, b = (np.random.default_rng(seed).integers(0, 4, 1152) for seed in (0, 1))

@@ -61,6 +61,7 @@ def test_what_is_read_in_an_order_is_that_of_one_device(mesh: Mesh, axes: Any, s
         run(form, mesh, [[axes]] * 3, x, y, z)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", [jnp.bfloat16, jnp.bool_, jnp.complex64, jnp.uint8])
 def test_elements_of_any_type_are_read_in_an_order(kind: Any) -> None:
     y = jnp.asarray(np.random.default_rng(2).integers(0, 200, COUNT), kind)

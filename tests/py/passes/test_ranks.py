@@ -140,6 +140,7 @@ def test_a_slow_start_of_collectives_asks_for_few() -> None:
     np.testing.assert_allclose(compiled(x).to_jax(), np.median(x), rtol=1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", [4096, 4100])
 def test_a_median_of_what_is_a_number_counts_it(size: int) -> None:
     """What is sorted is counted too: in whatever order it stands."""

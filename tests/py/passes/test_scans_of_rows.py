@@ -246,6 +246,7 @@ def steps(rows: int, n: int) -> tuple[Any, ...]:
     return tuple([x.astype(np.float32) for x in given])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("mesh", "axes", "rows", "reverse", "bytes_sent"),
     [

@@ -71,6 +71,7 @@ def test_any_layout(form: Form, mesh: Mesh, specs: list[Any]) -> None:
     run(form, mesh, [specs], numbers(), error=1e-6)  # sums of quotients, in another order
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.float16])
 def test_any_type(dtype: Any) -> None:
     run(reductions, LINE, [["x", UNSHARDED]], numbers(dtype))

@@ -191,6 +191,7 @@ def test_interiors_of_split_dimensions(mesh: Mesh, specs: list[Any]) -> None:
     run(interiors, mesh, [specs], numbers((16, 24)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.float16])
 def test_interiors_of_any_type(dtype: Any) -> None:
     run(interiors, GRID, [["y", "x"]], numbers((8, 12), dtype))

@@ -109,6 +109,7 @@ def test_both_dimensions_split(name: str, is_whole: bool) -> None:
     run(FORMS[name], GRID, [tiles, whole], X, KERNEL, out=whole if is_whole else None)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("specs", [["x", "y"], ["y", UNSHARDED], [("x", "y"), UNSHARDED]])
 def test_ends_go_round_to_other_shards(specs: list[Any]) -> None:
     layout = [UNSHARDED, *specs, UNSHARDED]

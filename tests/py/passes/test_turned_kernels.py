@@ -22,6 +22,7 @@ def correlated(mode: Any) -> Callable[[Any], Any]:
     return lambda x: jax.scipy.signal.correlate2d(x, jnp.asarray(KERNEL), mode=mode)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", ["same", "full", "valid"])
 def test_correlations_and_their_gradients_send_halos(mode: Any) -> None:
     program = correlated(mode)

@@ -318,6 +318,7 @@ def test_what_nobody_laid_out_stays_where_it_was_ordered() -> None:
     assert compiled.out_layouts.short() == '[{"x"}]'
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mesh", [FIVE, SIX, LINE], ids=lambda mesh: mesh.short())
 def test_what_leaves_most_of_an_even_dimension_fetches_a_halo(mesh: Mesh) -> None:
     size = 80 * mesh.size

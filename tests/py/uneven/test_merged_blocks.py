@@ -156,6 +156,7 @@ def test_blocks_that_are_returned_are_put_together_alone() -> None:
     assert sent(compiled) <= 2 * 16 * WIDTH * SCALAR
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.int8, jnp.bfloat16, np.complex64, np.bool_])
 @pytest.mark.parametrize("count", [2, 3])
 def test_types(dtype: Any, count: int) -> None:

@@ -89,6 +89,7 @@ def test_windows_that_are_more_or_fewer(
         check(gradients, x, mesh=mesh, effort="fast", **given)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [jnp.int32, jnp.bfloat16])
 def test_windows_of_any_type_that_are_more_or_fewer(dtype: Any) -> None:
     for mesh, specs in TILED[::2]:

@@ -151,6 +151,7 @@ def block(w: dict[str, Any], x: Any) -> Any:
     return jnp.mean(jnp.square(x + jax.nn.gelu(x @ w["up"]) @ w["down"]))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_transformer_block_and_its_gradients_pass(dtype: str) -> None:
     columns, rows = laid((None, "y"), ("y", None))

@@ -67,6 +67,7 @@ def _is_spec(leaf: object) -> bool:
     return isinstance(leaf, list) and all(x is None or isinstance(x, str) for x in leaf)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_more_effort_never_makes_a_dearer_plan(name: str) -> None:
     plans = [next(lowered(name, e)._result.ledger.of_kind("plan")) for e in EFFORTS]

@@ -190,6 +190,7 @@ def test_every_element_type_and_reduction(dtype: Any, kind: str) -> None:
     run(pairs(kind, 24, 100), dtype, kind)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("kind", "end"), [("sum", "prod"), ("sum", "max"), ("max", "sum"), ("min", "max")]
 )
