@@ -6,7 +6,7 @@
 #
 # Steps: lint format imports types pytest lit. Others that run pytest: whole (all cases of the sweeps,
 # of which pytest takes some), quick (without the slow tests) and sample (every hundred-and-sixtieth
-# of the quick ones).
+# of the quick ones, and every fifth of lit's).
 # The interpreter is $PYTHON, else .venv/bin/python, else python3.
 set -uo pipefail
 
@@ -39,6 +39,10 @@ run_pytest() { # which cases of the sweeps, which marks, and of how many tests o
   "$python" -m pytest -q -n 3 --dist worksteal --sweeps="$sweeps" --every="$every" -m "$marks"
 }
 
+run_lit() {
+  "$python" -c 'from lit.main import main; main()' -sv --no-progress-bar "$@" tests/lit
+}
+
 run_step() {
   case $1 in
     lint) "$python" -m ruff check . ;;
@@ -48,8 +52,8 @@ run_step() {
     pytest) run_pytest some "" ;;
     whole) run_pytest whole "" ;;
     quick) run_pytest some "not slow" ;;
-    sample) run_pytest whole "not slow" 160 ;;
-    lit) "$python" -c 'from lit.main import main; main()' -sv --no-progress-bar tests/lit ;;
+    sample) run_pytest whole "not slow" 160 && run_lit --num-shards 5 --run-shard 1 ;;
+    lit) run_lit ;;
     *) echo "error: no step '$1'; there are lint format imports types pytest whole quick sample lit" && return 2 ;;
   esac
 }
