@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -24,6 +23,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.modules import read_module
 from dtensor.dialect.names import MAIN, SYM_NAME
+from dtensor.runtime.on_cpu import Blocks, constrain_transform
 from dtensor.runtime.tracing import Primitive, weakref_cache_key_types
 
 _COLLECTIVES = (
@@ -182,11 +182,9 @@ def python_callbacks(module: Any) -> Iterator[tuple[Any, int]]:
 
 
 def _prepare(module: Any, module_context: Any, program: Program) -> None:
-    if b"fft" in program.bytecode and "cpu" in module_context.platforms:
+    if "cpu" in module_context.platforms:
         with module.context, ir.Location.unknown():
-            for op in list(_walk(module.operation)):
-                if op.name == "stablehlo.fft":
-                    _constrain_transform(op)
+            _write_for_cpu(module, program)
     callbacks = has_python_callbacks(program.bytecode)
     if not (callbacks or has_collectives(program.bytecode) or b"dtensor" in program.bytecode):
         return
@@ -201,6 +199,14 @@ def _prepare(module: Any, module_context: Any, program: Program) -> None:
         assert index < len(program.host_callbacks), "a callback without its Python function"
         number = ir.IntegerAttr.get(ir.IntegerType.get_unsigned(64), first + index)
         op.attributes["mhlo.backend_config"] = ir.DictAttr.get({"index": number})
+
+
+def _write_for_cpu(module: Any, program: Program) -> None:
+    changed = {"stablehlo.fft": constrain_transform, "stablehlo.all_to_all": Blocks(module).cut}
+    if any(name.partition(".")[2].encode() in program.bytecode for name in changed):
+        for op in list(_walk(module.operation)):
+            if op.name in changed:
+                changed[op.name](op)
 
 
 def _check_form(op: Any) -> None:
@@ -219,38 +225,3 @@ def _walk(op: Any) -> Iterator[Any]:
             for inner in block.operations:
                 yield inner.operation
                 yield from _walk(inner)
-
-
-def _constrain_transform(op: Any) -> None:
-    """Let a Fourier transform on CPU have operand and result row-major in memory.
-
-    XLA chooses an order per value, and lets a gather along a dimension that is not the first spread
-    its own to the transform beside it; XLA's CPU code then refuses ("IsMonotonicWithDim0Major").
-    Other code takes any order, and a TPU's cannot constrain a complex value.
-    """
-    result = op.results[0]
-    op.operands[0] = _row_major(op.operands[0], op, ir.InsertionPoint(op)).results[0]
-    after = _row_major(result, op, ir.InsertionPoint.after(op))
-    result.replace_all_uses_except(after.results[0], after)
-
-
-def _row_major(
-    value: ir.Value[Any], transform: ir.Operation, point: ir.InsertionPoint
-) -> ir.Operation:
-    rank = ir.RankedTensorType(value.type).rank
-    order = ir.DenseElementsAttr.get(
-        array("q", range(rank - 1, -1, -1)),
-        type=ir.RankedTensorType.get([rank], ir.IndexType.get()),
-    )
-    return ir.Operation.create(
-        "stablehlo.custom_call",
-        results=[value.type],
-        operands=[value],
-        attributes={
-            "call_target_name": ir.StringAttr.get("LayoutConstraint"),
-            "operand_layouts": ir.ArrayAttr.get([order]),
-            "result_layouts": ir.ArrayAttr.get([order]),
-        },
-        loc=transform.location,
-        ip=point,
-    )

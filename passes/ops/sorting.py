@@ -146,7 +146,9 @@ def pair_bytes(placed: Placed) -> tuple[Traffic, ...]:
 def expand_pairs(op: LocalOp) -> Sequence[Value]:
     """Shards at a distance of 1, 2, 4 ... give each other their largest, and keep the best of both.
 
-    Of equal ones the first is taken: those of the shards that stand first are put in front.
+    Of equal ones the first is taken: those of the shards that stand first are put in front. For
+    rows of few, XLA's CPU code compiles a choice of two orders in a quarter of the time that it
+    takes for an order of two choices.
     """
     ctx, layout = op.ctx, op.operand_layouts[0]
     size, taken, dim = op.operand_shapes[0][-1], op.result_shapes[0][-1], layout.rank - 1
@@ -161,8 +163,8 @@ def expand_pairs(op: LocalOp) -> Sequence[Value]:
         both = []
         for own in (values, index):
             other = permuted(ctx, own, word.axes, sources)
-            front, back = ctx.select(is_first, own, other), ctx.select(is_first, other, own)
-            both.append(ctx.joined([front, back], dim))
+            orders = [ctx.joined(list(pair), dim) for pair in ((own, other), (other, own))]
+            both.append(ctx.select(is_first, *orders))
         values, index = _in_order(op, both[0], both[1])
         values, place = _largest(op, values, taken)
         index = ctx.along_last(index, place)

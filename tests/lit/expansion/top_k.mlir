@@ -10,9 +10,9 @@ func.func @main(%a: tensor<3x16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{
   // CHECK: %[[MINE:.*]], %{{.*}} = chlo.top_k(%arg0, k = 2) : tensor<3x4xf32>
   // CHECK: %[[FIRST:.*]] = stablehlo.compare EQ
   // CHECK: %[[OTHER:.*]] = "dtensor.shard_permute"(%[[MINE]]) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<i64: 1, 0, 3, 2>} : (tensor<3x2xf32>) -> tensor<3x2xf32>
-  // CHECK: %[[FRONT:.*]] = stablehlo.select %[[FIRST]], %[[MINE]], %[[OTHER]]
-  // CHECK: %[[BACK:.*]] = stablehlo.select %[[FIRST]], %[[OTHER]], %[[MINE]]
-  // CHECK: %[[BOTH:.*]] = stablehlo.concatenate %[[FRONT]], %[[BACK]], dim = 1
+  // CHECK: %[[BEFORE:.*]] = stablehlo.concatenate %[[MINE]], %[[OTHER]], dim = 1
+  // CHECK: %[[BEHIND:.*]] = stablehlo.concatenate %[[OTHER]], %[[MINE]], dim = 1
+  // CHECK: %[[BOTH:.*]] = stablehlo.select %[[FIRST]], %[[BEFORE]], %[[BEHIND]]
   // CHECK: chlo.top_k(%[[BOTH]], k = 2) : tensor<3x4xf32>
   // CHECK: sources = array<i64: 2, 3, 0, 1>
   // CHECK: chlo.top_k
