@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -53,13 +52,11 @@ class PropagatePass(Pass):
     min_flops: float = 1e5  # a matmul of more flops per device never leaves a usable axis idle
     bound: bool = False  # find what no plan costs less than, for the record of the plan
     effort: str = ""  # fast, normal or best; empty is CompileOptions.effort
-    below: float = math.inf  # seconds; where no plan takes less, any is good enough
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Annotate the module with the planned layouts; keep them in `state` as well."""
         function = main_function(module)
-        mesh = state.mesh
-        if mesh is None:
+        if state.mesh is None:
             error(
                 function,
                 "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)",
@@ -69,16 +66,33 @@ class PropagatePass(Pass):
         check_even(graph, pins)
         _note_fallbacks(graph, state.ledger)
         state.ledger.facts = _facts(graph, pins)
-        cost = state.cost_model()
-        limits = _limits(self.effort or state.effort, self.bound)
-        task = Task.of(graph, pins, mesh, cost, self.min_flops)
-        ahead = Ahead([], limits, self.min_flops)
+        task, ahead = self._begun(graph, pins, state)
         if state.ahead is not None and replace(state.ahead, plans=[]) == ahead:
             ahead = state.ahead
-        limits = replace(limits, below=self.below)
-        planned = decide(task, limits, state.ledger, function, ahead.plans)
-        write_planned(graph, planned, cost)
+        planned = decide(task, ahead.limits, state.ledger, function, ahead.plans)
+        write_planned(graph, planned, task.cost)
         state.planned, state.ahead = planned, ahead
+
+    def plan_ahead(self, function: ir.Operation, state: PassState, below: float) -> Ahead:
+        """The plans that `run` would make of a function; any, where none costs less than `below`.
+
+        Args:
+            function: stays as it is.
+            state: what is known of it, with the mesh; its ledger gets no record of the plans.
+            below: seconds.
+        """
+        graph = state.graph_of(function)
+        task, ahead = self._begun(graph, read_pins(graph, state.meshes), state)
+        limits = replace(ahead.limits, below=below)
+        _plan_stages(task, limits, state.ledger, function, ahead.plans)
+        return ahead
+
+    def _begun(self, graph: Graph, pins: Pins, state: PassState) -> tuple[Task, Ahead]:
+        """What is to be planned, and how; no plan is made yet."""
+        assert state.mesh is not None
+        limits = _limits(self.effort or state.effort, self.bound)
+        task = Task.of(graph, pins, state.mesh, state.cost_model(), self.min_flops)
+        return task, Ahead([], limits, self.min_flops)
 
 
 def _limits(effort: str, bound: bool) -> Limits:
@@ -100,17 +114,8 @@ def decide(
     `plans` are those of the first stages, if they are made already; the others are added.
     """
     mesh = task.mesh
-    settled: Settled = {}
-    cuts: dict[str, set[int]] = {}
-    for number, (stage, ready) in enumerate(stages(task, ledger)):
-        try:
-            turns = in_turn(stage, cuts, settled)
-        except ValueError as wrong:
-            error(function, str(wrong))
-        if number == len(plans):
-            plans.append(_plan(stage, turns, limits))
-        plan = plans[number]
-        settled |= {node.index: plan.layouts(stage.graph, node) for node in ready}
+    turns = _plan_stages(task, limits, ledger, function, plans)
+    plan = plans[-1]
     refusals = [_refusals(reach) for reach, _ in turns.axes]
     assert ledger.facts is not None
     for i, (reach, _) in enumerate(turns.axes):
@@ -121,6 +126,23 @@ def decide(
         at = lost.node.operation
         ledger.add("not_parallel", lost.text, at, axes=lost.axes, asked_for=lost.chosen)
     return _realise(task, plan)
+
+
+def _plan_stages(
+    task: Task, limits: Limits, ledger: Ledger, function: ir.Operation, plans: list[Plan]
+) -> AxesInTurn:
+    """Plan the stages that have no plan yet; how axes spread in the last one."""
+    settled: Settled = {}
+    cuts: dict[str, set[int]] = {}
+    for number, (stage, ready) in enumerate(stages(task, ledger)):
+        try:
+            turns = in_turn(stage, cuts, settled)
+        except ValueError as wrong:
+            error(function, str(wrong))
+        if number == len(plans):
+            plans.append(_plan(stage, turns, limits))
+        settled |= {node.index: plans[number].layouts(stage.graph, node) for node in ready}
+    return turns
 
 
 def _plan(stage: Task, turns: AxesInTurn, limits: Limits) -> Plan:

@@ -100,7 +100,6 @@ def _trial(
     graph = apart.read(function)  # whose nodes are those of the program
     Rewriter(function, graph, read_pins(graph, state.meshes), lengths, apart.ledger, poison).run()
     apart.forget_ir()
-    PropagatePass(below=below).run(copy, apart)
-    assert apart.ahead is not None, "propagation keeps its plans"
-    plan = apart.ahead.plans[-1]
-    return Trial(lengths, plan.seconds, plan.seconds + plan.price, apart.ahead)
+    ahead = PropagatePass().plan_ahead(function, apart, below)
+    plan = ahead.plans[-1]
+    return Trial(lengths, plan.seconds, plan.seconds + plan.price, ahead)
