@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from dtensor.dialect.callbacks import is_callback
@@ -32,11 +33,22 @@ from dtensor.passes.uneven.components import check_even
 
 @dataclass(frozen=True)
 class Ahead:
-    """Plans of a program, one per stage, and how they are made."""
+    """Plans of a program, and how they are made.
 
-    plans: list[Plan]
+    Attributes:
+        limits: how long to search.
+        min_flops: as the pass has it.
+        stages: per stage how axes spread, and the plan.
+    """
+
     limits: Limits
     min_flops: float
+    stages: list[tuple[AxesInTurn, Plan]] = field(default_factory=list, compare=False)
+
+    @property
+    def plan(self) -> Plan:
+        """That of the last stage, of all the program."""
+        return self.stages[-1][1]
 
 
 @dataclass(frozen=True)
@@ -67,9 +79,9 @@ class PropagatePass(Pass):
         _note_fallbacks(graph, state.ledger)
         state.ledger.facts = _facts(graph, pins)
         task, ahead = self._begun(graph, pins, state)
-        if state.ahead is not None and replace(state.ahead, plans=[]) == ahead:
+        if state.ahead == ahead:
             ahead = state.ahead
-        planned = decide(task, ahead.limits, state.ledger, function, ahead.plans)
+        planned = decide(task, ahead, state.ledger, function)
         write_planned(graph, planned, task.cost)
         state.planned, state.ahead = planned, ahead
 
@@ -83,8 +95,7 @@ class PropagatePass(Pass):
         """
         graph = state.graph_of(function)
         task, ahead = self._begun(graph, read_pins(graph, state.meshes), state)
-        limits = replace(ahead.limits, below=below)
-        _plan_stages(task, limits, state.ledger, function, ahead.plans)
+        _plan_stages(task, ahead, state.ledger, function, below)
         return ahead
 
     def _begun(self, graph: Graph, pins: Pins, state: PassState) -> tuple[Task, Ahead]:
@@ -92,7 +103,7 @@ class PropagatePass(Pass):
         assert state.mesh is not None
         limits = _limits(self.effort or state.effort, self.bound)
         task = Task.of(graph, pins, state.mesh, state.cost_model(), self.min_flops)
-        return task, Ahead([], limits, self.min_flops)
+        return task, Ahead(limits, self.min_flops)
 
 
 def _limits(effort: str, bound: bool) -> Limits:
@@ -106,16 +117,11 @@ def _limits(effort: str, bound: bool) -> Limits:
     return replace(limits, bound=bound or limits.bound)
 
 
-def decide(
-    task: Task, limits: Limits, ledger: Ledger, function: ir.Operation, plans: list[Plan]
-) -> PlannedLayouts:
-    """Let what is given spread, then search the cheapest plan from there.
-
-    `plans` are those of the first stages, if they are made already; the others are added.
-    """
+def decide(task: Task, ahead: Ahead, ledger: Ledger, function: ir.Operation) -> PlannedLayouts:
+    """Let what is given spread, then search the cheapest plan from there."""
     mesh = task.mesh
-    turns = _plan_stages(task, limits, ledger, function, plans)
-    plan = plans[-1]
+    _plan_stages(task, ahead, ledger, function)
+    turns, plan = ahead.stages[-1]
     refusals = [_refusals(reach) for reach, _ in turns.axes]
     assert ledger.facts is not None
     for i, (reach, _) in enumerate(turns.axes):
@@ -129,20 +135,21 @@ def decide(
 
 
 def _plan_stages(
-    task: Task, limits: Limits, ledger: Ledger, function: ir.Operation, plans: list[Plan]
-) -> AxesInTurn:
-    """Plan the stages that have no plan yet; how axes spread in the last one."""
+    task: Task, ahead: Ahead, ledger: Ledger, function: ir.Operation, below: float = math.inf
+) -> None:
+    """Plan the stages, if they are not planned yet; any plan will do where none takes less."""
+    if ahead.stages:
+        return
     settled: Settled = {}
     cuts: dict[str, set[int]] = {}
-    for number, (stage, ready) in enumerate(stages(task, ledger)):
+    for stage, ready in stages(task, ledger):
         try:
             turns = in_turn(stage, cuts, settled)
         except ValueError as wrong:
             error(function, str(wrong))
-        if number == len(plans):
-            plans.append(_plan(stage, turns, limits))
-        settled |= {node.index: plans[number].layouts(stage.graph, node) for node in ready}
-    return turns
+        plan = _plan(stage, turns, replace(ahead.limits, below=below))
+        ahead.stages.append((turns, plan))
+        settled |= {node.index: plan.layouts(stage.graph, node) for node in ready}
 
 
 def _plan(stage: Task, turns: AxesInTurn, limits: Limits) -> Plan:
