@@ -76,7 +76,7 @@ class Prices:
         if len(found.row) < count:  # specs have come that may be on a shorter way
             found.row, found.seconds = np.full(count, -1), np.zeros((0, count))
         rows = found.row[given]
-        if (rows < 0).any():
+        if np.count_nonzero(rows < 0):
             missing = np.unique(np.asarray(given)[rows < 0])
             found.row[missing] = len(found.seconds) + np.arange(len(missing))
             found.seconds = np.concatenate([found.seconds, self._shortest(cls, missing)])
