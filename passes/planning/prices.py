@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dtensor.dialect.axes import AxisRef
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.planning.steps import Numbers, Seconds, SpecSteps, Ways
 from dtensor.passes.relayout.copies import copies_in_order
@@ -38,6 +39,9 @@ class _Found:
     row: NDArray[np.intp]
     seconds: Seconds
     copies: dict[tuple[int, tuple[int, ...]], float]
+
+
+PricesOf = dict[tuple[AxisRef, ...], "Prices"]  # by the sub-axes; on one mesh and machine
 
 
 class Prices:

@@ -102,7 +102,8 @@ class PropagatePass(Pass):
         """What is to be planned, and how; no plan is made yet."""
         assert state.mesh is not None
         limits = _limits(self.effort or state.effort, self.bound)
-        task = Task.of(graph, pins, state.mesh, state.cost_model(), self.min_flops)
+        cost, prices = state.cost_model(), state.prices
+        task = Task.of(graph, pins, state.mesh, cost, self.min_flops, prices)
         return task, Ahead(limits, self.min_flops)
 
 
