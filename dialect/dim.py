@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from dtensor.dialect.axes import AxisRef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dim:
     """How one tensor dimension is cut: a word of digits, major to minor.
 
@@ -35,10 +36,10 @@ class Dim:
         """Whether propagation may add an axis to this dimension."""
         return self.is_open and not any(axis.overlaps(other) for other in self.barred)
 
-    @property
+    @cached_property
     def axes(self) -> tuple[AxisRef, ...]:
         """The mesh axes among the digits, major first."""
-        return tuple(d for d in self.digits if not isinstance(d, int))
+        return tuple([d for d in self.digits if not isinstance(d, int)])
 
     def placed(self) -> Iterator[tuple[AxisRef, int]]:
         """Each axis, major first, with the combinations of more major digits."""
@@ -48,15 +49,15 @@ class Dim:
                 yield digit, ahead
             ahead *= digit_size(digit)
 
-    @property
+    @cached_property
     def split(self) -> int:
         """Into how many shards the dimension is cut."""
-        return math.prod(d.size for d in self.digits if not isinstance(d, int))
+        return math.prod([axis.size for axis in self.axes])
 
-    @property
+    @cached_property
     def is_contiguous(self) -> bool:
         """Whether a shard is one contiguous range of the dimension."""
-        return not any(isinstance(d, int) for d in self.digits)
+        return len(self.axes) == len(self.digits)
 
 
 WHOLE = Dim()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dtensor.passes.ledger import Ledger
     from dtensor.passes.ops.bodies import BodyMaker
     from dtensor.passes.ops.definition import Definition
+    from dtensor.passes.planning.prices import PricesOf
     from dtensor.passes.program import Operations
     from dtensor.passes.propagation.planned import PlannedLayouts
     from dtensor.passes.propagation.propagate import Ahead
@@ -54,6 +55,8 @@ class PassState:
         ahead: the plans that it makes of `graph`, where they are made already; dropped likewise.
         plan_checker: what dtensor-verify-plan found right, for when it runs again; C++ passes and
             dtensor-import drop it.
+        prices: what relayouts cost in the plans of the program, by the sub-axes; its copies share
+            them.
         cost: what plans cost; None is that of `machine`.
         machine: the machine that plans are made for; None is the default cost model.
         effort: how hard to search for a plan: "fast", "normal" or "best".
@@ -79,6 +82,7 @@ class PassState:
     planned: PlannedLayouts | None = None
     ahead: Ahead | None = None
     plan_checker: Checker | None = None
+    prices: PricesOf = field(default_factory=dict)
     cost: CostModel | None = None
     machine: Machine | None = None
     effort: str = "normal"

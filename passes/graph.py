@@ -147,7 +147,8 @@ class OpReader:
     """Types and rules of operations, each read once.
 
     What another reader knows is taken from it, and told to it: rules hold the operation that they
-    were read of, but of equal ones that are still there, without regions, the rule is the same.
+    were read of, but of equal ones that are still there the rule is the same. Not so where regions
+    read a value from outside, which may be another one by then.
     """
 
     def __init__(self, known: OpReader | None = None) -> None:
@@ -186,26 +187,26 @@ class OpReader:
     ) -> OpRule | None:
         """The rule of an operation on values of these types."""
         definition = opdef(name)
+        region, is_closed = _region_key(op) if has_regions else ((), True)
         key = (
             name,
             tuple(map(id, operands)),
             tuple(map(id, results)),
             _attribute_key(op),
-            _region_key(op) if has_regions else (),
+            region,
             () if definition.known is nothing_known else definition.known(op),
         )
         rules = self._rules
         if key in rules:
             return rules[key]
         info = op_info(op, name, operands, results)
-        if has_regions:
-            rule = rule_of(info)
-        elif key in self._known:
+        if key in self._known:
             known = self._known[key]
             rule = None if known is None else known.of(info)
         else:
             rule = rule_of(info)
-            self._known[key] = None if rule is None else rule.of(None)
+            if is_closed:
+                self._known[key] = None if rule is None else rule.of(None)
         rules[key] = rule
         return rule
 
@@ -422,25 +423,28 @@ def _attribute_key(op: ir.Operation) -> tuple[object, ...]:
     return tuple([item for item in items if item[0][:_PREFIX] != _OURS])
 
 
-def _region_key(op: ir.Operation) -> tuple[object, ...]:
-    """What tells two combiner bodies apart: ops, wiring and attributes."""
+def _region_key(op: ir.Operation) -> tuple[tuple[object, ...], bool]:
+    """What tells two combiner bodies apart: ops, wiring and attributes; whether it is all there."""
     key: list[object] = []
     numbers: dict[Value, int] = {}
+    is_closed = True
 
     def read(owner: ir.Operation) -> None:
+        nonlocal is_closed
         for region in owner.regions:
             for block in region.blocks:
                 for value in block.arguments:
                     numbers[value] = len(numbers)
                 for inner in ops_of(block):
                     wiring = tuple([numbers.get(v, v) for v in inner.operands])
+                    is_closed &= all([isinstance(number, int) for number in wiring])
                     key.append((inner.name, wiring, _attribute_key(inner), len(inner.regions)))
                     for result in inner.results:
                         numbers[result] = len(numbers)
                     read(inner)
 
     read(op)
-    return tuple(key)
+    return tuple(key), is_closed
 
 
 def read_graph(function: ir.Operation, known: OpReader | None = None) -> Graph:

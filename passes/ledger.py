@@ -86,6 +86,13 @@ class Ledger:
     padded_results: set[int] = field(default_factory=set)  # split as they are padded, not as given
     _once: dict[tuple[object, ...], Record] = field(default_factory=dict)
 
+    def copy(self) -> Ledger:
+        """One that begins with the same records."""
+        once, padded = dict(self._once), set(self.padded_results)
+        records, trails = list(self.records), list(self.trails)
+        names, locations = list(self.op_names), list(self.op_locations)
+        return Ledger(records, names, locations, trails, self.facts, padded, once)
+
     def add(
         self, kind: str, text: str, at: ir.Location | ir.Operation | None = None, **fields: Any
     ) -> Record:

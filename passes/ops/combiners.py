@@ -17,6 +17,7 @@ from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.ops.attributes import CONSTANT, direction_of, element_of, splat_number
 from dtensor.passes.ops.elements import INEXACT, element_kind
 from dtensor.passes.ops.reduction import Reduction, reductions_of
+from dtensor.passes.ops.rule import OpInfo, read_once
 from dtensor.passes.program import RETURNS
 
 
@@ -57,6 +58,18 @@ def combiner(region: ir.Region) -> Reduction | None:
     """The one reduction by which a combiner body joins all its pairs; None if there is not one."""
     kinds = combiners(region)
     return kinds[0] if kinds and len(set(kinds)) == 1 else None
+
+
+@read_once
+def combined(op: OpInfo) -> Reduction | None:
+    """The one reduction by which the body of a reduce joins all its pairs; None if not one."""
+    return combiner(op.operation.regions[0])
+
+
+@read_once
+def is_either_way(op: OpInfo) -> bool:
+    """Whether the body of a reduce is seen to give the same of two elements in either order."""
+    return commutes(op.operation.regions[0], len(op.result_shapes))
 
 
 _PRIME = (1 << 61) - 1

@@ -18,7 +18,7 @@ from dtensor.passes.ops.attributes import direction_of, element_of
 from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.keys import bits_of, keys_of
 from dtensor.passes.ops.opdef import Placed, Traffic
-from dtensor.passes.ops.rule import element_bytes
+from dtensor.passes.ops.rule import OpInfo, element_bytes, read_once
 
 _LEAST_BITS = {"bool": 1, "signed": 8, "unsigned": 8, "float": 16}  # of what has keys
 
@@ -49,6 +49,12 @@ def extreme(region: ir.Region) -> str | None:
             if found == (("select", before, 0, 2), ("select", ("or", before, tied), 1, 3)):
                 return name
     return None
+
+
+@read_once
+def chosen(op: OpInfo) -> str | None:
+    """Which of pairs the body of a reduce chooses, if it does: see `extreme`."""
+    return extreme(op.operation.regions[0])
 
 
 def _written(value: Value, numbers: dict[Value, Any]) -> Any:

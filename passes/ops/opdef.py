@@ -16,7 +16,7 @@ from dtensor.passes.expansion.context import Expander, LocalOp
 from dtensor.passes.ops.accuracy import Accuracy, rounded
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.padding import Padding
-from dtensor.passes.ops.rule import OpInfo, OpRule, element_bytes
+from dtensor.passes.ops.rule import OpInfo, OpRule, element_bytes, read_once
 
 Anew = Callable[[ir.Operation, list[ir.Operation]], Sequence[Value]]
 
@@ -82,6 +82,7 @@ def is_whole(dim: Callable[[OpInfo], int]) -> Callable[[Placed], bool]:
     return lambda placed: placed.operands[0].dims[dim(placed.op)].split == 1
 
 
+@read_once
 def named_dim(op: OpInfo) -> int:
     """The dimension that one of dtensor's own operations names."""
     return integer(op.attribute(DIM))

@@ -14,9 +14,9 @@ from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding, totals
 from dtensor.passes.ops.accuracy import summed
-from dtensor.passes.ops.attributes import integers, is_identity
-from dtensor.passes.ops.combiners import combiner, combiners
-from dtensor.passes.ops.extremes import extreme, extreme_bytes, joined_extremes
+from dtensor.passes.ops.attributes import is_identity
+from dtensor.passes.ops.combiners import combined, combiners
+from dtensor.passes.ops.extremes import chosen, extreme, extreme_bytes, joined_extremes
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduced_apart import reduced_apart, started_late
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
@@ -31,8 +31,7 @@ def reduce_rule(op: OpInfo) -> OpRule:
     """
     count = len(op.operand_shapes) // 2
     inits = range(count, 2 * count)
-    reduction = combiner(op.operation.regions[0])
-    reduced = set(integers(op.attribute("dimensions")))
+    reduction, reduced = combined(op), set(totals.reduced_dims(op))
     builder = RuleBuilder(op)
     kept = 0
     for d in range(len(op.operand_shapes[0])):
@@ -74,15 +73,12 @@ def expand_reduce(op: LocalOp) -> Sequence[Value] | None:
 
 def _is_local(placed: Placed) -> bool:
     """Whether the shards' results are parts, or no reduced dimension is split."""
-    if not totals.axes_of_reduced(placed):
-        return True
-    return combiner(placed.op.operation.regions[0]) is not None
+    return not totals.axes_of_reduced(placed) or combined(placed.op) is not None
 
 
 def _splits_extreme(placed: Placed) -> bool:
     """Whether a dimension is split along which a body chooses the largest or smallest."""
-    is_split = bool(totals.axes_of_reduced(placed))
-    return is_split and extreme(placed.op.operation.regions[0]) is not None
+    return bool(totals.axes_of_reduced(placed)) and chosen(placed.op) is not None
 
 
 def _extreme_bytes(placed: Placed) -> tuple[Traffic, ...]:

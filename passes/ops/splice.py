@@ -21,7 +21,7 @@ from dtensor.passes.ops.exchanges import Range, ShiftPart, parts_of, shifted, wi
 from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.longer_cuts import OF_SPLICE
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, named_dim
-from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, read_once
 from dtensor.passes.ops.shape import pass_all
 
 _NUMBERS = (DIM, SOURCES, STARTS, COUNTS)
@@ -109,11 +109,11 @@ class _Group:
 
 
 def _groups(
-    stretches: Sequence[Stretch], shapes: Sequence[Sequence[int]], dim: int, size: int
+    operation: ir.Operation, shapes: Sequence[Sequence[int]], dim: int, size: int
 ) -> dict[_Group, list[Stretch]]:
     """The stretches that come together, those that cover the most first."""
     found: dict[_Group, list[Stretch]] = {}
-    for stretch in stretches:
+    for stretch in stretches_of(operation):
         shape = shapes[stretch.source]
         is_split = bool(shape) and shape[dim] == size
         shift = stretch.place - stretch.start
@@ -160,11 +160,19 @@ def _alike(op: ir.Operation, value: Value, depth: int) -> Iterator[ir.Operation]
             yield from _alike(op, user.results[0], depth - 1)
 
 
+@read_once
+def _moves(op: OpInfo) -> tuple[dict[_Group, list[Stretch]], tuple[tuple[int, int], ...]]:
+    """What comes together, and by how much it was moved before."""
+    dim = named_dim(op)
+    groups = _groups(op.operation, op.operand_shapes, dim, op.result_shapes[0][dim])
+    return groups, _moved_before(op.operation)
+
+
 def ring_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """What each shard is sent of the others, besides what comes with what others are sent."""
     op, dim = placed.op, named_dim(placed.op)
     size, word = op.result_shapes[0][dim], placed.results[0].dims[dim]
-    groups = _groups(stretches_of(op.operation), op.operand_shapes, dim, size)
+    groups, moved = _moves(op)
     counts = [
         part.count
         for group, stretches in groups.items()
@@ -174,7 +182,7 @@ def ring_bytes(placed: Placed) -> tuple[Traffic, ...]:
     ]
     if not counts:
         return ()
-    wire, moved = sum(counts) * placed.row_bytes(~0, dim), _moved_before(op.operation)
+    wire = sum(counts) * placed.row_bytes(~0, dim)
     if moved:
         local = placed.shard(~0)
         new = sum(
@@ -189,7 +197,7 @@ def expand_ring(op: LocalOp) -> Sequence[Value]:
     ctx, dim = op.ctx, integer(op.operation.attributes[DIM])
     size, word = op.result_shapes[0][dim], op.result_layouts[0].dims[dim]
     shape = op.local_result_shape()
-    groups = _groups(stretches_of(op.operation), op.operand_shapes, dim, size)
+    groups = _groups(op.operation, op.operand_shapes, dim, size)
     index: Value | None = None
     result: Value | None = None
     for group, stretches in groups.items():

@@ -23,46 +23,49 @@ from dtensor.passes.creation import Shape, integers_attr
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integers
-from dtensor.passes.ops.combiners import combiner, commutes
-from dtensor.passes.ops.extremes import extreme
+from dtensor.passes.ops.combiners import combined, combiner, is_either_way
+from dtensor.passes.ops.extremes import chosen, extreme
 from dtensor.passes.ops.opdef import Placed, Traffic, placed_of
 from dtensor.passes.ops.padding import Grown
-from dtensor.passes.ops.rule import OpInfo, element_bytes
+from dtensor.passes.ops.rule import OpInfo, element_bytes, read_once
+
+
+@read_once
+def reduced_dims(op: OpInfo) -> list[int]:
+    """The dimensions that are reduced, in the order in which XLA does so."""
+    return integers(op.attribute("dimensions"))
 
 
 def axes_of_reduced(placed: Placed) -> tuple[AxisRef, ...]:
-    """The axes that split the reduced dimensions, in the order in which XLA reduces these."""
-    dims = integers(placed.op.attribute("dimensions"))
-    return tuple(axis for d in dims for axis in placed.operands[0].dims[d].axes)
+    """The axes that split the reduced dimensions, in their order."""
+    dims = placed.operands[0].dims
+    return tuple([axis for d in reduced_dims(placed.op) for axis in dims[d].axes])
 
 
 def why_whole(op: OpInfo, dim: int) -> str:
     """Why shards of a reduced dimension have no totals; empty where they have."""
-    count, shape = len(op.result_shapes), op.operand_shapes[0]
-    reduced = integers(op.attribute("dimensions"))
+    shape, reduced = op.operand_shapes[0], reduced_dims(op)
     if not all(shape[d] for d in reduced):
         return "is reduced, and there is nothing to reduce"
     if not op.operand_elements == 2 * op.result_elements:
         return "is reduced in another element type"
-    region = op.operation.regions[0]
     outer = reduced[: reduced.index(dim)]
-    if all(shape[d] == 1 for d in outer) or commutes(region, count):
+    if all(shape[d] == 1 for d in outer) or is_either_way(op):
         return ""
-    if extreme(region) is not None:
+    if chosen(op) is not None:
         return ""
     return "is reduced inside of another dimension, by a body that may not commute"
 
 
 def has_totals(placed: Placed) -> bool:
     """Whether a reduced dimension is split, and shards have totals."""
-    op, layout, count = placed.op, placed.operands[0], len(placed.results)
-    split = [d for d in integers(op.attribute("dimensions")) if layout.dims[d].split > 1]
-    region = op.operation.regions[0]
-    if not split or combiner(region) is not None:
+    op, layout = placed.op, placed.operands[0]
+    split = [d for d in reduced_dims(op) if layout.dims[d].split > 1]
+    if not split or combined(op) is not None:
         return False
     if any(why_whole(op, d) for d in split):
         return False
-    return all(layout.dims[d].is_contiguous for d in split) or commutes(region, count)
+    return all(layout.dims[d].is_contiguous for d in split) or is_either_way(op)
 
 
 def gather_bytes(placed: Placed) -> tuple[Traffic, ...]:

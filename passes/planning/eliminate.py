@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.planning.limits import Effort
-from dtensor.passes.planning.messages import Messages, least_of, long_rows
+from dtensor.passes.planning.messages import Messages, least_of
 from dtensor.passes.planning.model import Costs, Model
 
 _BEST = 6  # states of a variable that the others are compared with to find dead ends
@@ -258,20 +258,19 @@ class Elimination:
         if sum([self.tables[scope].size for scope in self.scopes[x]]) > _LARGE:
             return
         tables = [_columns(self.tables[scope], scope.index(x)) for scope in self.scopes[x]]
-        unary, alive = self.unary[x], self.alive[x]
-        least = sum([least_of(table) for table in tables], start=unary)
-        order = np.argsort(np.where(alive == self.start[x], -np.inf, least), kind="stable")
+        alive, rows = self.alive[x], np.concatenate([self.unary[x][None], *tables])
+        first = np.cumsum([0, 1, *map(len, tables)])[:-1]  # rows: its own costs, then each table's
+        least = np.minimum.reduceat(rows, first).sum(0)
+        order = np.argsort(np.where(alive == self.start[x], -np.inf, least), kind="stable")[:_BEST]
+        # By how much each is worse than these states, at least.
+        worse = np.minimum.reduceat(rows[:, None] - rows[:, order, None], first).sum(0)
         keep = np.ones(len(alive), bool)
-        for state in order[:_BEST].tolist():
+        for state, gone in zip(order.tolist(), worse > -_TINY, strict=True):
             if not keep[state]:
                 continue
-            worse = unary - unary[state]  # by how much each is worse than this state, at least
-            for table in tables:
-                worse += least_of(table - table[:, state, None])
-            gone = worse > -_TINY
             gone[state] = False
             keep &= ~gone
-            if (alive[gone] == self.start[x]).any():
+            if self.start[x] in alive[gone]:
                 self.start[x] = int(alive[state])
         self._restrict(x, keep)
 
@@ -347,4 +346,4 @@ def _columns(table: Costs, axis: int) -> Costs:
     last = table.ndim - 1
     if axis < last:
         table = table.transpose(*range(axis), *range(axis + 1, last + 1), axis)
-    return long_rows(table.reshape(-1, table.shape[-1]))
+    return table.reshape(-1, table.shape[-1])

@@ -81,9 +81,13 @@ def make_plan(
         limits: how long to search.
         kept: per sub-axis and node, labels that must stay as they are.
     """
-    specs = Specs(subaxes, task.mesh)
+    axes = tuple(subaxes)
+    if axes not in task.prices:
+        task.prices[axes] = Prices(Specs(axes, task.mesh), task.cost)
+    prices = task.prices[axes]
+    specs = prices.specs
     maker = Maker(task, specs, result_places, kept)
-    problem = Problem(maker, _start(task, maker, spread), Prices(specs, task.cost))
+    problem = Problem(maker, _start(task, maker, spread), prices)
     bound = _solve(problem, limits)
     strategies = [problem.now[number] for number in problem.node_of]
     work = sum(map(problem.work_seconds, range(len(problem.now))))

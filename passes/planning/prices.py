@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dtensor.dialect.axes import AxisRef
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.planning.steps import Numbers, Seconds, SpecSteps, Ways
 from dtensor.passes.relayout.copies import copies_in_order
@@ -38,6 +39,9 @@ class _Found:
     row: NDArray[np.intp]
     seconds: Seconds
     copies: dict[tuple[int, tuple[int, ...]], float]
+
+
+PricesOf = dict[tuple[AxisRef, ...], "Prices"]  # by the sub-axes; on one mesh and machine
 
 
 class Prices:
@@ -76,7 +80,7 @@ class Prices:
         if len(found.row) < count:  # specs have come that may be on a shorter way
             found.row, found.seconds = np.full(count, -1), np.zeros((0, count))
         rows = found.row[given]
-        if (rows < 0).any():
+        if np.count_nonzero(rows < 0):
             missing = np.unique(np.asarray(given)[rows < 0])
             found.row[missing] = len(found.seconds) + np.arange(len(missing))
             found.seconds = np.concatenate([found.seconds, self._shortest(cls, missing)])

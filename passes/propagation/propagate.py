@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from dtensor.dialect.callbacks import is_callback
@@ -33,11 +33,22 @@ from dtensor.passes.uneven.components import check_even
 
 @dataclass(frozen=True)
 class Ahead:
-    """Plans of a program, one per stage, and how they are made."""
+    """Plans of a program, and how they are made.
 
-    plans: list[Plan]
+    Attributes:
+        limits: how long to search.
+        min_flops: as the pass has it.
+        stages: per stage how axes spread, and the plan.
+    """
+
     limits: Limits
     min_flops: float
+    stages: list[tuple[AxesInTurn, Plan]] = field(default_factory=list, compare=False)
+
+    @property
+    def plan(self) -> Plan:
+        """That of the last stage, of all the program."""
+        return self.stages[-1][1]
 
 
 @dataclass(frozen=True)
@@ -53,13 +64,11 @@ class PropagatePass(Pass):
     min_flops: float = 1e5  # a matmul of more flops per device never leaves a usable axis idle
     bound: bool = False  # find what no plan costs less than, for the record of the plan
     effort: str = ""  # fast, normal or best; empty is CompileOptions.effort
-    below: float = math.inf  # seconds; where no plan takes less, any is good enough
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Annotate the module with the planned layouts; keep them in `state` as well."""
         function = main_function(module)
-        mesh = state.mesh
-        if mesh is None:
+        if state.mesh is None:
             error(
                 function,
                 "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)",
@@ -69,16 +78,33 @@ class PropagatePass(Pass):
         check_even(graph, pins)
         _note_fallbacks(graph, state.ledger)
         state.ledger.facts = _facts(graph, pins)
-        cost = state.cost_model()
-        limits = _limits(self.effort or state.effort, self.bound)
-        task = Task.of(graph, pins, mesh, cost, self.min_flops)
-        ahead = Ahead([], limits, self.min_flops)
-        if state.ahead is not None and replace(state.ahead, plans=[]) == ahead:
+        task, ahead = self._begun(graph, pins, state)
+        if state.ahead == ahead:
             ahead = state.ahead
-        limits = replace(limits, below=self.below)
-        planned = decide(task, limits, state.ledger, function, ahead.plans)
-        write_planned(graph, planned, cost)
+        planned = decide(task, ahead, state.ledger, function)
+        write_planned(graph, planned, task.cost)
         state.planned, state.ahead = planned, ahead
+
+    def plan_ahead(self, function: ir.Operation, state: PassState, below: float) -> Ahead:
+        """The plans that `run` would make of a function; any, where none costs less than `below`.
+
+        Args:
+            function: stays as it is.
+            state: what is known of it, with the mesh; its ledger gets no record of the plans.
+            below: seconds.
+        """
+        graph = state.graph_of(function)
+        task, ahead = self._begun(graph, read_pins(graph, state.meshes), state)
+        _plan_stages(task, ahead, state.ledger, function, below)
+        return ahead
+
+    def _begun(self, graph: Graph, pins: Pins, state: PassState) -> tuple[Task, Ahead]:
+        """What is to be planned, and how; no plan is made yet."""
+        assert state.mesh is not None
+        limits = _limits(self.effort or state.effort, self.bound)
+        cost, prices = state.cost_model(), state.prices
+        task = Task.of(graph, pins, state.mesh, cost, self.min_flops, prices)
+        return task, Ahead(limits, self.min_flops)
 
 
 def _limits(effort: str, bound: bool) -> Limits:
@@ -92,25 +118,11 @@ def _limits(effort: str, bound: bool) -> Limits:
     return replace(limits, bound=bound or limits.bound)
 
 
-def decide(
-    task: Task, limits: Limits, ledger: Ledger, function: ir.Operation, plans: list[Plan]
-) -> PlannedLayouts:
-    """Let what is given spread, then search the cheapest plan from there.
-
-    `plans` are those of the first stages, if they are made already; the others are added.
-    """
+def decide(task: Task, ahead: Ahead, ledger: Ledger, function: ir.Operation) -> PlannedLayouts:
+    """Let what is given spread, then search the cheapest plan from there."""
     mesh = task.mesh
-    settled: Settled = {}
-    cuts: dict[str, set[int]] = {}
-    for number, (stage, ready) in enumerate(stages(task, ledger)):
-        try:
-            turns = in_turn(stage, cuts, settled)
-        except ValueError as wrong:
-            error(function, str(wrong))
-        if number == len(plans):
-            plans.append(_plan(stage, turns, limits))
-        plan = plans[number]
-        settled |= {node.index: plan.layouts(stage.graph, node) for node in ready}
+    _plan_stages(task, ahead, ledger, function)
+    turns, plan = ahead.stages[-1]
     refusals = [_refusals(reach) for reach, _ in turns.axes]
     assert ledger.facts is not None
     for i, (reach, _) in enumerate(turns.axes):
@@ -121,6 +133,24 @@ def decide(
         at = lost.node.operation
         ledger.add("not_parallel", lost.text, at, axes=lost.axes, asked_for=lost.chosen)
     return _realise(task, plan)
+
+
+def _plan_stages(
+    task: Task, ahead: Ahead, ledger: Ledger, function: ir.Operation, below: float = math.inf
+) -> None:
+    """Plan the stages, if they are not planned yet; any plan will do where none takes less."""
+    if ahead.stages:
+        return
+    settled: Settled = {}
+    cuts: dict[str, set[int]] = {}
+    for stage, ready in stages(task, ledger):
+        try:
+            turns = in_turn(stage, cuts, settled)
+        except ValueError as wrong:
+            error(function, str(wrong))
+        plan = _plan(stage, turns, replace(ahead.limits, below=below))
+        ahead.stages.append((turns, plan))
+        settled |= {node.index: plan.layouts(stage.graph, node) for node in ready}
 
 
 def _plan(stage: Task, turns: AxesInTurn, limits: Limits) -> Plan:

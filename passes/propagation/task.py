@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from dtensor.dialect.attributes import layout_of, layouts_of_array
 from dtensor.dialect.axes import AxisRef
@@ -38,6 +39,9 @@ from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import WHOLE, place_of, split_of
 from dtensor.passes.relayout.sub_axes import axis_cuts
 
+if TYPE_CHECKING:
+    from dtensor.passes.planning.prices import PricesOf
+
 
 @dataclass(frozen=True)
 class Task:
@@ -54,6 +58,7 @@ class Task:
             are cloned per distinct place when layouts are realised.
         constant: per value whether constants and scalars alone say what it is, so that any device
             could compute all of it: masks, tables of angles, random numbers of a key.
+        prices: what relayouts cost, as far as known; other plans of the program may share them.
     """
 
     graph: Graph
@@ -63,10 +68,17 @@ class Task:
     min_flops: float
     free: list[bool]
     constant: list[bool]
+    prices: PricesOf
 
     @classmethod
     def of(
-        cls, graph: Graph, pins: Pins, mesh: Mesh, cost: CostModel, min_flops: float = math.inf
+        cls,
+        graph: Graph,
+        pins: Pins,
+        mesh: Mesh,
+        cost: CostModel,
+        min_flops: float = math.inf,
+        prices: PricesOf | None = None,
     ) -> Task:
         """The task of laying out a whole graph, in which any op may be left whole if not told."""
         free = [False] * len(graph.values)
@@ -74,7 +86,8 @@ class Task:
             if is_free(graph, node):
                 for value in node.results:
                     free[value] = True
-        return cls(graph, pins, mesh, cost, min_flops, free, constants(graph))
+        known = {} if prices is None else prices
+        return cls(graph, pins, mesh, cost, min_flops, free, constants(graph), known)
 
 
 def is_free(graph: Graph, node: Node) -> bool:

@@ -16,8 +16,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.cost.units import seconds_text
 from dtensor.passes.functions import main_function
-from dtensor.passes.ledger import Ledger
-from dtensor.passes.propagation.propagate import Ahead, PropagatePass
+from dtensor.passes.propagation.propagate import PropagatePass
 from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.components import Lengths, lengths_of
 from dtensor.passes.uneven.rewrite import Rewriter
@@ -34,13 +33,28 @@ class Trial:
         lengths: how long dimensions were made.
         seconds: what the plan takes.
         cost: the same and what else its search counts.
-        ahead: the plan.
+        module: the copy.
+        state: what is known of it, with its plan.
     """
 
     lengths: Lengths
     seconds: float
     cost: float
-    ahead: Ahead
+    module: ir.Module
+    state: PassState
+
+    def adopt(self, module: ir.Module, state: PassState) -> None:
+        """Let the copy be the program, and the program the copy."""
+        one, other = [list(each.body.operations) for each in (module, self.module)]
+        for body, operations in ((self.module.body, one), (module.body, other)):
+            for op in operations:
+                body.append(op)
+        state.forget_ir()
+        state.ledger, state.graph, state.ahead = (
+            self.state.ledger,
+            self.state.graph,
+            self.state.ahead,
+        )
 
 
 def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) -> Trial:
@@ -78,7 +92,7 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
     if least.possible:
         take({**taken, **least.possible})
     if best is not first:
-        state.ledger.add(
+        best.state.ledger.add(
             "length",
             "dimensions are padded to more than their layouts ask for, so that more devices divide "
             f"them: {seconds_text(best.seconds)} planned and not {seconds_text(first.seconds)}",
@@ -94,13 +108,11 @@ def _trial(
     copy = ir.Module.create(module.operation.location)
     for op in module.body.operations:
         op.operation.clone(ip=ir.InsertionPoint(copy.body))
-    apart = replace(state, ledger=Ledger(), plan_checker=None)
+    apart = replace(state, ledger=state.ledger.copy())
     apart.forget_ir()
     function = main_function(copy)
     graph = apart.read(function)  # whose nodes are those of the program
     Rewriter(function, graph, read_pins(graph, state.meshes), lengths, apart.ledger, poison).run()
-    apart.forget_ir()
-    PropagatePass(below=below).run(copy, apart)
-    assert apart.ahead is not None, "propagation keeps its plans"
-    plan = apart.ahead.plans[-1]
-    return Trial(lengths, plan.seconds, plan.seconds + plan.price, apart.ahead)
+    apart.ahead = PropagatePass().plan_ahead(function, apart, below)
+    plan = apart.ahead.plan
+    return Trial(lengths, plan.seconds, plan.seconds + plan.price, copy, apart)

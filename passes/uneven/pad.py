@@ -42,14 +42,9 @@ class PadUnevenPass(Pass):
         lengths = lengths_of(graph, pins)
         if lengths is None:
             return
-        ahead = None
-        if (
-            (lengths.divisible or lengths.possible)
-            and state.mesh is not None
-            and state.effort != "fast"
-        ):
-            trial = cheapest(module, state, lengths, self.poison)
-            lengths, ahead = trial.lengths, trial.ahead
-        Rewriter(function, graph, pins, lengths, state.ledger, self.poison).run()
-        state.forget_ir()
-        state.ahead = ahead
+        is_tried = lengths.divisible or lengths.possible
+        if is_tried and state.mesh is not None and state.effort != "fast":
+            cheapest(module, state, lengths, self.poison).adopt(module, state)
+        else:
+            Rewriter(function, graph, pins, lengths, state.ledger, self.poison).run()
+            state.forget_ir()
