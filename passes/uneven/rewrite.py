@@ -131,8 +131,7 @@ class Rewriter:
             shape, masks = self._wanted(node, k, value)
             operands.append(shape)
             owner, number = node.site(k)
-            reader = node.operation if node.kind == OP else None
-            form = self.forms.form(value, shape, masks, reader)
+            form = self.forms.form(value, shape, masks, node)
             if form is not owner.operands[number]:
                 owner.operands[number] = form
         if node.kind == OP and node.rule is not None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dtensor.compiler.api import jit
+from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.stages import Compiled
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import UNSHARDED, Layout
@@ -106,6 +107,19 @@ def test_a_collective_has_its_line_its_reason_and_what_could_be_instead(compiled
     assert re.fullmatch(
         r'  instead dot_general could give it as \[\{"x"\}, \{\}\], for [\d.]+ [nu]s more', instead
     )
+
+
+@pytest.mark.parametrize("effort", ["fast", "normal"])
+@pytest.mark.parametrize("size", [6, 5])
+def test_what_moves_for_the_padding_of_an_argument_has_a_line_too(size: int, effort: Any) -> None:
+    def f(x: Any) -> Any:
+        return x.reshape(-1), x @ x.T
+
+    layout = Layout([UNSHARDED, "y"], MESH)
+    program = jit(f, in_layouts=layout, options=CompileOptions(effort=effort))
+    plan = program.lower(np.ones((8, size), np.float32))
+    assert plan.collectives
+    assert all("test_explain.py:" in collective.location for collective in plan.collectives)
 
 
 def test_everything_is_explained_once(compiled: Compiled) -> None:
