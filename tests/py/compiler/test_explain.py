@@ -1,5 +1,6 @@
 """Explanations: names, chains of reasons, and why something stayed whole."""
 
+import functools
 import re
 from typing import Any
 
@@ -59,6 +60,31 @@ def test_unknown_names_are_refused_with_what_there_is(compiled: Compiled) -> Non
         compiled.explain("colective 0")
     with pytest.raises(CompileError, match=r"nothing is called 'zz'; names are params\['b'\], par"):
         compiled.explain("zz")
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "what", "message"),
+    [
+        (lambda x: x, (X,), "collective 0", "there is no collective 0: .* the program has none"),
+        (lambda: None, (), "x", "nothing is called 'x': the program takes and gives nothing"),
+        (lambda x: x.sum(), (X,), "collective 1", "the program has 1, the last of them collective"),
+    ],
+)
+def test_what_a_program_lacks_is_not_explained(
+    function: Any, arguments: Any, what: str, message: str
+) -> None:
+    program = jit(function, in_layouts=LAYOUTS[1:] * len(arguments), mesh=MESH)
+    with pytest.raises(CompileError, match=message):
+        program.lower(*arguments).explain(what)
+
+
+def test_a_function_of_jax_by_itself_stands_at_the_line_of_the_call() -> None:
+    product = functools.partial(jnp.matmul, PARAMS["w"])
+    plan = jit(product, in_layouts=LAYOUTS[0]["w"]).lower(PARAMS["w"])
+    assert str(plan).startswith("matmul on mesh(x=2, y=4)\n")
+    assert plan.collectives
+    assert all(c.location.startswith("test_explain.py:") for c in plan.collectives)
+    assert "jax_frontend" not in plan.explain()
 
 
 def test_a_result_leads_back_to_what_was_given(compiled: Compiled) -> None:
