@@ -130,6 +130,14 @@ def test_the_specs_of_a_variable_and_of_packed_shards_are_of_its_axes() -> None:
     assert variable.layout == packed.layout == layout(MESH_3X2, "x")
 
 
+def test_specs_of_a_module_are_of_its_axes() -> None:
+    text = "func.func @main(%x: tensor<6xf32>) -> tensor<6xf32> { return %x : tensor<6xf32> }"
+    with default_mesh(MESH_3X2):
+        module = dtensor.compile_mlir(text, in_layouts=[jax.P("x")])
+    (y,) = module(np.arange(6, dtype=np.float32))
+    assert y.layout == layout(MESH_3X2, "x")
+
+
 def test_generators_that_take_turns_leave_nothing_behind() -> None:
     def generator(mesh: dtensor.Mesh) -> Generator[None, None, None]:
         with default_mesh(mesh):
