@@ -57,13 +57,7 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.clients.coordination import resets
-from dtensor.runtime.shardings import (
-    AnyMesh,
-    as_mesh,
-    context_jax_mesh,
-    context_mesh,
-    default_meshes,
-)
+from dtensor.runtime.shardings import AnyMesh, as_mesh, context, context_mesh, default_meshes
 from dtensor.runtime.tracing import becomes_program, current_scope, is_eager, settings
 
 _flatten = default_registry.flatten
@@ -246,8 +240,7 @@ class JitFunction:
         # hashing.
         around = (  # what a program depends on beside its function and its arguments
             settings(),
-            default_meshes.get() and context_mesh(),
-            get_abstract_mesh().axis_names and _context(),
+            (default_meshes.get() or get_abstract_mesh().axis_names) and context(),
             registered_number(),
         )
         key: Any = None
@@ -499,8 +492,3 @@ class JitFunction:
 
 def _is_leaf(value: Any) -> bool:
     return is_dtensor(value) or is_variable(value)
-
-
-def _context() -> Any:
-    """What a program depends on under `jax.set_mesh`: bare specs, types of axes, devices."""
-    return get_abstract_mesh(), context_jax_mesh()

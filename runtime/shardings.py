@@ -120,6 +120,11 @@ def context_mesh() -> Mesh | None:
     return None if mesh is None else as_mesh(mesh)
 
 
+def context() -> Any:
+    """What a program depends on under `default_mesh` or `jax.set_mesh`: meshes, types of axes."""
+    return get_abstract_mesh(), context_jax_mesh(), context_mesh()
+
+
 def context_jax_mesh() -> jax.sharding.Mesh | None:
     """The mesh of `jax.set_mesh` around this call; None outside of it and in traced functions."""
     try:
