@@ -57,7 +57,7 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
 from dtensor.runtime.clients.coordination import resets
-from dtensor.runtime.shardings import AnyMesh, as_mesh, context_jax_mesh, context_mesh
+from dtensor.runtime.shardings import AnyMesh, as_mesh, context, context_mesh, default_meshes
 from dtensor.runtime.tracing import becomes_program, current_scope, is_eager, settings
 
 _flatten = default_registry.flatten
@@ -240,7 +240,7 @@ class JitFunction:
         # hashing.
         around = (  # what a program depends on beside its function and its arguments
             settings(),
-            get_abstract_mesh().axis_names and _context(),
+            (default_meshes.get() or get_abstract_mesh().axis_names) and context(),
             registered_number(),
         )
         key: Any = None
@@ -452,7 +452,7 @@ class JitFunction:
             raise CompileError(
                 f"no mesh for {name_of(self._fn)}: no argument and no layout names one; "
                 "pass mesh= or in_layouts= to dtensor.jit, or call it with DTensors or under "
-                "jax.set_mesh(mesh)"
+                "dtensor.default_mesh(mesh)"
             )
         if target is not None:
             check_mesh(mesh, target)
@@ -492,8 +492,3 @@ class JitFunction:
 
 def _is_leaf(value: Any) -> bool:
     return is_dtensor(value) or is_variable(value)
-
-
-def _context() -> Any:
-    """What a program depends on under `jax.set_mesh`: bare specs, types of axes, devices."""
-    return get_abstract_mesh(), context_jax_mesh()

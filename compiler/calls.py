@@ -95,7 +95,8 @@ def type_of(leaf: Any) -> ArrayType:
         return array_type(leaf.shape, leaf.dtype, None, sharding, weak)
     if isinstance(leaf, jax.ShapeDtypeStruct):
         sharding = leaf.sharding if isinstance(leaf.sharding, Sharding) else None
-        return array_type(tuple(leaf.shape), leaf.dtype, None, sharding, leaf.weak_type)
+        dtype = _narrow(leaf.dtype)
+        return array_type(tuple(leaf.shape), dtype, None, sharding, leaf.weak_type)
     if isinstance(leaf, bool | int | float | complex):
         dtype = np.dtype(jax.dtypes.result_type(leaf))
         return array_type((), dtype, None, None, not isinstance(leaf, bool))
@@ -103,13 +104,18 @@ def type_of(leaf: Any) -> ArrayType:
         wrong = refusal(leaf)
         if wrong is not None:
             raise UnfitArgumentError(wrong)
-        return array_type(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
+        return array_type(leaf.shape, _narrow(leaf.dtype))
     if isinstance(leaf, jax.Ref):
         raise UnfitArgumentError("is a jax.Ref, which only a call takes; give its value, ref[...]")
     raise UnfitArgumentError(
         f"of type {type(leaf).__name__} is not an array of numbers; name it in static_argnums "
         "or static_argnames if the program shall be compiled for its value"
     )
+
+
+def _narrow(dtype: Any) -> Any:
+    """The element type that jax gives to what it has not yet: of 32 bits while it has no wider."""
+    return dtype if is_key(dtype) else jax.dtypes.canonicalize_dtype(dtype)
 
 
 class UnfitArgumentError(TypeError):
@@ -149,8 +155,7 @@ def check_widths(types: Sequence[ArrayType], names: Sequence[str]) -> None:
         TypeError: one has a type of 64 bits, which jax was told to have and no longer has.
     """
     for type_, name in zip(types, names, strict=True):
-        narrow = type_.dtype if is_key(type_.dtype) else jax.dtypes.canonicalize_dtype(type_.dtype)
-        if narrow != type_.dtype:
+        if _narrow(type_.dtype) != type_.dtype:
             raise TypeError(
                 f"argument {name} is {type_.dtype}, but jax's 64-bit types are off; turn them on "
                 'with jax.config.update("jax_enable_x64", True), or convert it while they are on'

@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.shardings import AnyMesh, as_mesh, context_mesh
+from dtensor.runtime.shardings import AnyMesh, as_mesh, context_mesh, default_meshes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,14 +18,14 @@ class DefaultMesh:
     """A context in which operations without a DTensor run on a mesh; made by `default_mesh`."""
 
     def __init__(self, mesh: Mesh) -> None:
-        self._mesh = mesh
+        self.mesh = mesh
 
     def __repr__(self) -> str:
-        return f"default_mesh({self._mesh.short()})"
+        return f"default_mesh({self.mesh.short()})"
 
     def __enter__(self) -> Mesh:
-        _entered.set((*_entered.get(), self))
-        return self._mesh
+        default_meshes.set((*default_meshes.get(), self))
+        return self.mesh
 
     def __exit__(
         self,
@@ -36,10 +35,10 @@ class DefaultMesh:
     ) -> None:
         # The innermost is this one, unless two generators inside of a context each took turns; or
         # it is not there, where a generator is closed by another thread or task than began it.
-        entered = _entered.get()
+        entered = default_meshes.get()
         for index in reversed(range(len(entered))):
             if entered[index] is self:
-                _entered.set(entered[:index] + entered[index + 1 :])
+                default_meshes.set(entered[:index] + entered[index + 1 :])
                 return
 
     def __call__(self, fn: F) -> F:
@@ -66,11 +65,8 @@ class DefaultMesh:
         return cast(F, functools.update_wrapper(wrapped, fn))
 
 
-_entered: ContextVar[tuple[DefaultMesh, ...]] = ContextVar("dtensor_default_meshes", default=())
-
-
 def default_mesh(mesh: AnyMesh) -> DefaultMesh:
-    """A context in which operations without a DTensor run on `mesh`; also a decorator.
+    """A context in which operations and programs without a DTensor run on `mesh`; also a decorator.
 
     It nests, ends when an exception leaves it, and holds only for the thread or the asyncio task
     that enters it. What comes of no DTensor is replicated.
@@ -92,5 +88,4 @@ def get_default_mesh() -> Mesh | None:
 
     None outside of both.
     """
-    entered = _entered.get()
-    return entered[-1]._mesh if entered else context_mesh()
+    return context_mesh()

@@ -70,11 +70,7 @@ def explain(
     if len(matches) == 1:
         return "\n".join(entries[matches[0]])
     if not matches:
-        names = list(entries)
-        hint = did_you_mean(what, names)
-        if not hint.startswith("; did"):
-            hint = f"; names are {_some(names)}"
-        raise CompileError(f"nothing is called '{what}'{hint}")
+        raise CompileError(_unknown(what, list(entries), result))
     raise CompileError(f"'{what}' is part of several names: {_some(matches)}; give one whole")
 
 
@@ -173,6 +169,20 @@ def _largest(result: DriverResult, top: int) -> list[str]:
 
 def _unique(taken: dict[str, list[str]], name: str) -> str:
     return name if name not in taken else f"{name} ({len(taken)})"
+
+
+def _unknown(what: str, names: list[str], result: DriverResult) -> str:
+    """That nothing is called so, and what there is."""
+    if re.fullmatch(r"collective -?\d+", what):
+        last = len(result.collectives) - 1
+        has = f"{last + 1}, the last of them collective {last}" if last >= 0 else "none"
+        return f"there is no {what}: of collectives the program has {has}"
+    hint = did_you_mean(what, names)
+    if not names:
+        hint = ": the program takes and gives nothing"
+    elif not hint.startswith("; did"):
+        hint = f"; names are {_some(names)}"
+    return f"nothing is called '{what}'{hint}"
 
 
 def _some(names: list[str]) -> str:

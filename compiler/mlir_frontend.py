@@ -97,6 +97,7 @@ def lower_mlir(
     given_in = _per_array(in_layouts, arguments, mesh, "in_layouts", "arguments")
     given_out = _per_array(out_layouts, results, mesh, "out_layouts", "results")
     meshes = dict.fromkeys(x.mesh for x in (*given_in, *given_out) if x is not None)
+    mesh = mesh or next(iter(meshes), None)  # of specs under `default_mesh`
     if any(other != mesh for other in meshes):
         named = " and ".join(other.short() for other in dict.fromkeys([mesh, *meshes]) if other)
         raise LayoutError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from dtensor.dialect.errors import LayoutError
 
 
 def name_of(fn: Callable[..., Any]) -> str:
-    """What messages call a function."""
+    """What messages call a function; one of which arguments are given, as the function itself."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
     return str(getattr(fn, "__name__", None) or type(fn).__name__)
 
 

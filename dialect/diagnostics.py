@@ -47,7 +47,12 @@ class Place:
         """Whether the file belongs to the standard library, an installed package or dtensor."""
         if self.file.startswith("<frozen") or any(site in self.file for site in _SITE):
             return True
-        return self.file.startswith((_STDLIB, *_OURS))
+        return self.file.startswith(_STDLIB) or self.is_ours
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the file belongs to dtensor."""
+        return self.file.startswith(_OURS)
 
 
 @dataclass(frozen=True, slots=True)

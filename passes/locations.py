@@ -88,7 +88,7 @@ def location_text(location: ir.Location | str) -> str:
     if user is None:
         return ""
     text = f"{short_path(user.file)}:{user.line}:{user.column}"
-    via = next(frames(location))
+    via = next((frame for frame in frames(location) if not frame.is_ours), user)
     if via == user or not via.is_library:
         return text
     return f"{text} (via {short_path(via.file)}:{via.line})"

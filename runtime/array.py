@@ -244,6 +244,7 @@ class DTensor(Operators):
 
     def block_until_ready(self) -> DTensor:
         """Wait until the array is computed; returns the array."""
+        refuse_deleted((self._array,), ("x",))
         self._array.block_until_ready()
         return self
 

@@ -21,7 +21,7 @@ from dtensor.runtime.clients.agreement import agree_on_program
 from dtensor.runtime.context import sharding_on, without_mesh
 from dtensor.runtime.donation import Run, guarded, guarded_tensors
 from dtensor.runtime.in_flight import throttled
-from dtensor.runtime.padding import empty_array
+from dtensor.runtime.padding import empty_array, padded
 from dtensor.runtime.placement import named_sharding, refined_mesh
 from dtensor.runtime.splicing import ArraySpec, Program, local_program
 
@@ -62,7 +62,8 @@ class Executable:
             prepare_lapack()
         self._guards = [arg.name for arg in program.args], program.donated
         self._jitted = jit_program(program, name, explicit)
-        self._start = self._of_all(self._jitted)
+        self._named = name, explicit
+        self._start = self._of_all(self._run_jitted if _is_padded(program) else self._jitted)
         self.run = guarded(self._start, *self._guards)
 
     def runner(self, of_tensors: bool = False, brings: bool = False) -> Callable[..., Any]:
@@ -90,11 +91,22 @@ class Executable:
         def run(*args: Any) -> Sequence[jax.Array]:
             # Without a function, jax can neither undo the compilation nor look for a NaN's line.
             how: Any = jax.config
-            is_watched = how.jax_disable_jit or how.jax_debug_nans or how.jax_debug_infs
-            results: Sequence[jax.Array] = (self._jitted if is_watched else compiled)(*args)
+            is_watched = how.jax_disable_jit or _looks_for_nans()
+            results: Sequence[jax.Array] = (self._run_jitted if is_watched else compiled)(*args)
             return results
 
         return self._of_all(run)
+
+    def _run_jitted(self, *args: Any) -> Sequence[jax.Array]:
+        run = self._jitted
+        if _looks_for_nans() and _is_padded(self.program):
+            run = self._with_zeros
+        results: Sequence[jax.Array] = run(*args)
+        return results
+
+    @cached_property
+    def _with_zeros(self) -> jax.stages.Wrapped:
+        return jit_program(self.program, *self._named, zeros=True)
 
     def _of_all(self, run: Run) -> Run:
         if splicing.is_ordered(self.program.bytecode):
@@ -125,13 +137,22 @@ class Executable:
         return self.compiled.as_text() or ""
 
 
+def _looks_for_nans() -> bool:
+    how: Any = jax.config
+    return bool(how.jax_debug_nans or how.jax_debug_infs)
+
+
+def _is_padded(program: Program) -> bool:
+    return any(result.padded_shape != result.shape for result in program.results)
+
+
 def jit_program(
-    program: Program, name: str, explicit: AbstractMesh | None = None
+    program: Program, name: str, explicit: AbstractMesh | None = None, zeros: bool = False
 ) -> jax.stages.Wrapped:
     """The program as a `jax.jit` over its mesh; profiles and the HLO call it `dtensor_<name>`.
 
     It takes the arguments that have elements and returns the results that have some, these in the
-    axis types of the mesh `explicit` if there is one.
+    axis types of the mesh `explicit` if there is one, and with `zeros` padded by zeros.
     """
     body = without_empty(program, local_program(program, name))
     args, results = _with_elements(program.args), _with_elements(program.results)
@@ -159,6 +180,8 @@ def jit_program(
                 results: Sequence[jax.Array] = split(*args)
             return results
 
+    if zeros:
+        mapped = _with_zeros(results, mapped)
     return jax.jit(
         mapped,
         in_shardings=tuple(named_sharding(arg.layout) for arg in args),
@@ -172,6 +195,21 @@ def jit_program(
 
 def _with_elements(arrays: Sequence[ArraySpec]) -> list[ArraySpec]:
     return [arrays[number] for number in filled(arrays)]
+
+
+def _with_zeros(results: Sequence[ArraySpec], body: Run) -> Run:
+    """The program with zeros for what stands behind the last element: jax looks for NaNs there."""
+
+    @functools.wraps(body)
+    def zeroed(*args: Any) -> tuple[Any, ...]:
+        found = list(body(*args))
+        for number, result in enumerate(results):
+            if result.padded_shape != result.shape:
+                array = jax.lax.slice(found[number], [0] * len(result.shape), result.shape)
+                found[number] = padded(array, result.layout)
+        return tuple(found)
+
+    return zeroed
 
 
 # A run of a program that calls Python in order returns when all of it has been called: within a

@@ -6,6 +6,7 @@ open. A `NamedSharding` brings its mesh along.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -55,7 +56,7 @@ def as_layout(layout: Any, rank: int, mesh: Mesh | None = None, what: str = "") 
     Args:
         layout: a Layout, a NamedSharding or a PartitionSpec.
         rank: number of dimensions of the array.
-        mesh: the mesh whose axes a PartitionSpec names; None is that of `jax.set_mesh`.
+        mesh: the mesh whose axes a PartitionSpec names; None is that of `context_mesh`.
         what: what it is the layout of, for errors; "in_layouts".
 
     Raises:
@@ -69,7 +70,7 @@ def as_layout(layout: Any, rank: int, mesh: Mesh | None = None, what: str = "") 
         if mesh is None:
             raise LayoutError(
                 f"{where}{layout} names axes, but no mesh is known; give a mesh, a Layout or a "
-                "NamedSharding, or call it under jax.set_mesh(mesh)"
+                "NamedSharding, or call it under dtensor.default_mesh(mesh)"
             )
         return _layout_of_spec(layout, rank, mesh, where)
     if isinstance(layout, NamedSharding):
@@ -102,14 +103,30 @@ def _check_memory(sharding: NamedSharding, where: str) -> None:
         )
 
 
+default_meshes: ContextVar[tuple[Any, ...]] = ContextVar("dtensor_default_meshes", default=())
+"""The contexts of `dtensor.default_mesh` around this call, each with its `mesh`."""
+
+
 def context_mesh() -> Mesh | None:
-    """The mesh of `jax.set_mesh` around this call; None outside of it and in traced functions."""
+    """The mesh of the innermost `default_mesh` around this call, else that of `jax.set_mesh`.
+
+    None outside of both; that of jax is not known in traced functions.
+    """
+    entered = default_meshes.get()
+    if entered:
+        found: Mesh = entered[-1].mesh
+        return found
     mesh = context_jax_mesh()
     return None if mesh is None else as_mesh(mesh)
 
 
+def context() -> Any:
+    """What a program depends on under `default_mesh` or `jax.set_mesh`: meshes, types of axes."""
+    return get_abstract_mesh(), context_jax_mesh(), context_mesh()
+
+
 def context_jax_mesh() -> jax.sharding.Mesh | None:
-    """The same, as jax's."""
+    """The mesh of `jax.set_mesh` around this call; None outside of it and in traced functions."""
     try:
         mesh = jax.sharding.get_mesh() if get_abstract_mesh().axis_names else None
     except ValueError:  # jax is tracing

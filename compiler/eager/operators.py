@@ -145,8 +145,12 @@ def _placed(name: str, x: Any, y: Any) -> tuple[ArrayType, Any] | None:
 
 @lru_cache
 def _common_dtype(dtype: np.dtype[Any], kind: Any, around: Any) -> np.dtype[Any]:
-    """The element type that a number of a kind takes beside an array; it gives way to it."""
-    return np.dtype(jnp.result_type(dtype, kind(0)))
+    """The element type that a number of a kind takes beside an array; it gives way to it.
+
+    A bool keeps its own: it gives way to any, and of the type of the array it would not.
+    """
+    common = np.dtype(jnp.result_type(dtype, kind(0)))
+    return np.dtype(bool) if kind is bool else common
 
 
 def divided(x: Any, y: Any) -> Any:

@@ -163,8 +163,8 @@ def expand_pairs(op: LocalOp) -> Sequence[Value]:
         both = []
         for own in (values, index):
             other = permuted(ctx, own, word.axes, sources)
-            orders = [ctx.joined(list(pair), dim) for pair in ((own, other), (other, own))]
-            both.append(ctx.select(is_first, *orders))
+            front, behind = ctx.joined([own, other], dim), ctx.joined([other, own], dim)
+            both.append(ctx.select(is_first, front, behind))
         values, index = _in_order(op, both[0], both[1])
         values, place = _largest(op, values, taken)
         index = ctx.along_last(index, place)

@@ -79,7 +79,11 @@ class Rewriter:
         """The layout given, its open dimensions split as other layouts given split their class."""
         value = node.operands[0]
         given = self.pins.layouts.get(node.index)
-        words, true = self.lengths.words[value], self.true[value]
+        true, longer = self.true[value], self.lengths.shapes[value]
+        words = [
+            word or (self._nearest_word(value, d) if longer[d] != true[d] else None)
+            for d, word in enumerate(self.lengths.words[value])
+        ]
         if not any(words):
             return None
         dims = [OPEN_DIM] * len(true) if given is None else list(given.dims)
@@ -91,9 +95,38 @@ class Rewriter:
                 continue
             if self._may_move(value, d, words):
                 continue
-            if -(-true[d] // word.split) * word.split == self.lengths.shapes[value][d]:
+            if -(-true[d] // word.split) * word.split == longer[d]:
                 dims[d] = word
         return Layout.of(dims, self.mesh)
+
+    def _nearest_word(self, value: int, dim: int) -> Dim | None:
+        """How the nearest layout given splits a dimension, of those ahead of a value."""
+        ahead = [(value, dim)]
+        seen = set(ahead)
+        for place in ahead:
+            node = self.graph.nodes[self.graph.producer[place[0]]]
+            layout = self.pins.layouts.get(node.index)
+            if layout is None:
+                found = [other for other in self._read_for(node, *place) if other not in seen]
+                ahead += found
+                seen.update(found)
+            elif layout.dims[place[1]].split > 1:
+                return Dim(layout.dims[place[1]].digits)
+        return None
+
+    def _read_for(self, node: Node, value: int, dim: int) -> list[tuple[int, int]]:
+        """The dimensions of a node's operands that stand for one of its result, whole."""
+        if node.kind in TIES:
+            return [(operand, dim) for operand in node.operands]
+        if node.kind != OP or node.rule is None:
+            return []
+        made = node.rule.results[self.graph.producer_slot[value]][dim]
+        return [
+            (operand, d)
+            for operand, dims in zip(node.operands, node.rule.operands, strict=True)
+            for d, read in enumerate(dims)
+            if read is not None and read == made
+        ]
 
     def _may_move(self, value: int, dim: int, words: Sequence[Dim | None]) -> bool:
         """Whether a sort or the like along a dimension may move its axes to another dimension."""
@@ -131,8 +164,7 @@ class Rewriter:
             shape, masks = self._wanted(node, k, value)
             operands.append(shape)
             owner, number = node.site(k)
-            reader = node.operation if node.kind == OP else None
-            form = self.forms.form(value, shape, masks, reader)
+            form = self.forms.form(value, shape, masks, node)
             if form is not owner.operands[number]:
                 owner.operands[number] = form
         if node.kind == OP and node.rule is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dtensor.dialect.diagnostics import place_of
 from dtensor.dialect.mlir import Value, ir, operation_of
 from dtensor.dialect.names import FITS
 from dtensor.passes.builder import Trail
 from dtensor.passes.creation import Shape, place_behind
 from dtensor.passes.expansion.indices import index_element
-from dtensor.passes.graph import Graph, title_of
+from dtensor.passes.graph import OP, Graph, Node, title_of
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tagged_id
 from dtensor.passes.ops.attributes import shape_of
@@ -45,12 +46,12 @@ class Forms:
         own = self.graph.values[value]
         own.set_type(ir.RankedTensorType.get(shape, ir.RankedTensorType(own.type).element_type))
         if self.poison and element_kind(self.graph.types[value].element)[0] in INEXACT:
-            writer = self._behind(value)
+            writer = Writer(self.ledger, *place_behind(own))
             for d in self._longer(value, shape):
                 own = writer.masked(own, d, self.true[value][d], writer.nan(own))
             self._forms[value, shape, ()] = own
 
-    def form(self, value: int, shape: Shape, masks: Masks, reader: ir.Operation | None) -> Value:
+    def form(self, value: int, shape: Shape, masks: Masks, reader: Node) -> Value:
         """A value in a shape, with something given beyond the end of some dimensions.
 
         Args:
@@ -58,7 +59,7 @@ class Forms:
             shape: the shape that is needed; longer dimensions than are made hold anything there.
             masks: by dimension, what must stand beyond its end: the identity of a reduction, or a
                 scalar.
-            reader: the operation that reads it; None if it is no operation.
+            reader: what reads it.
         """
         masks = {d: mask for d, mask in masks.items() if shape[d] != self.true[value][d]}
         key = (value, shape, tuple(masks.items()))
@@ -71,10 +72,10 @@ class Forms:
             found = self.form(value, shape, {}, reader)
             is_given = any(isinstance(mask, ir.Value) for mask in masks.values())
             if is_given:  # what it is masked with may be computed behind the value
-                assert reader is not None
-                writer = Writer(self.ledger, ir.InsertionPoint(reader), reader.location)
+                op = reader.operation
+                writer = Writer(self.ledger, ir.InsertionPoint(op), op.location)
             else:
-                writer = self._behind(value, found)
+                writer = self._behind(found, reader)
             for d, mask in masks.items():
                 fill = mask if isinstance(mask, ir.Value) else writer.neutral(mask, found)
                 found = writer.masked(found, d, self.true[value][d], fill)
@@ -95,12 +96,12 @@ class Forms:
             if form == own:
                 self._forms[key] = new
 
-    def _resized(self, value: int, shape: Shape, reader: ir.Operation | None) -> Value:
+    def _resized(self, value: int, shape: Shape, reader: Node) -> Value:
         made = self.made[value]
         if shape == made:
             return self.graph.values[value]
-        found = self.form(value, made, {}, None)
-        writer = self._behind(value, found)
+        found = self.form(value, made, {}, reader)
+        writer = self._behind(found, reader)
         # Padded first: what is cut off then may stand along a dimension that was split so far. XLA
         # may end the process where it pads an argument of 2 bits.
         is_narrow = element_bytes(self.graph.types[value].element) < 1 / 2
@@ -113,8 +114,8 @@ class Forms:
                 operation_of(found).attributes[FITS] = ir.UnitAttr.get()
             elif any(behind):
                 found = writer.slice(found, [0] * len(shape), sizes)
-                if reader is not None:
-                    self._note_cut(operation_of(found), reader)
+                if reader.kind == OP:
+                    self._note_cut(operation_of(found), reader.operation)
         return found
 
     def _note_cut(self, cut: ir.Operation, reader: ir.Operation) -> None:
@@ -132,11 +133,16 @@ class Forms:
     def _longer(self, value: int, shape: Shape) -> list[int]:
         return [d for d, size in enumerate(self.true[value]) if shape[d] != size]
 
-    def _behind(self, value: int, form: Value | None = None) -> Writer:
-        """Writes behind a form of a value, wherever that is defined."""
-        return Writer(
-            self.ledger, *place_behind(self.graph.values[value] if form is None else form)
-        )
+    def _behind(self, form: Value, reader: Node) -> Writer:
+        """Writes behind a form of a value, wherever that is defined.
+
+        What it writes stands at the line of the value, or for an argument, which has none, at that
+        of its first reader.
+        """
+        point, location = place_behind(form)
+        if place_of(location) is None:
+            location = reader.operation.location
+        return Writer(self.ledger, point, location)
 
 
 class Writer(Trail):

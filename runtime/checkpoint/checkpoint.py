@@ -87,6 +87,11 @@ class DTensorCheckpoint:
             )
         vars(self).update(kwargs)
 
+    def __repr__(self) -> str:
+        held = [*(["root"] if self._root is not None else []), *self._names]
+        words = ", ".join([self.mesh.short(), *held, f"save_counter={self._counter}"])
+        return f"DTensorCheckpoint({words})"
+
     @property
     def save_counter(self) -> int:
         """Number of the last checkpoint that `save` wrote or `restore` read; 0 before."""

@@ -1,5 +1,6 @@
 """Explanations: names, chains of reasons, and why something stayed whole."""
 
+import functools
 import re
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from dtensor.compiler.api import jit
+from dtensor.compiler.options import CompileOptions
 from dtensor.compiler.stages import Compiled
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.layout import UNSHARDED, Layout
@@ -60,6 +62,31 @@ def test_unknown_names_are_refused_with_what_there_is(compiled: Compiled) -> Non
         compiled.explain("zz")
 
 
+@pytest.mark.parametrize(
+    ("function", "arguments", "what", "message"),
+    [
+        (lambda x: x, (X,), "collective 0", "there is no collective 0: .* the program has none"),
+        (lambda: None, (), "x", "nothing is called 'x': the program takes and gives nothing"),
+        (lambda x: x.sum(), (X,), "collective 1", "the program has 1, the last of them collective"),
+    ],
+)
+def test_what_a_program_lacks_is_not_explained(
+    function: Any, arguments: Any, what: str, message: str
+) -> None:
+    program = jit(function, in_layouts=LAYOUTS[1:] * len(arguments), mesh=MESH)
+    with pytest.raises(CompileError, match=message):
+        program.lower(*arguments).explain(what)
+
+
+def test_a_function_of_jax_by_itself_stands_at_the_line_of_the_call() -> None:
+    product = functools.partial(jnp.matmul, PARAMS["w"])
+    plan = jit(product, in_layouts=LAYOUTS[0]["w"]).lower(PARAMS["w"])
+    assert str(plan).startswith("matmul on mesh(x=2, y=4)\n")
+    assert plan.collectives
+    assert all(c.location.startswith("test_explain.py:") for c in plan.collectives)
+    assert "jax_frontend" not in plan.explain()
+
+
 def test_a_result_leads_back_to_what_was_given(compiled: Compiled) -> None:
     lines = compiled.explain("result['rows']").split("\n")
     assert lines[0] == "result result['rows']: float32 8, [{\"x\"}]"
@@ -106,6 +133,19 @@ def test_a_collective_has_its_line_its_reason_and_what_could_be_instead(compiled
     assert re.fullmatch(
         r'  instead dot_general could give it as \[\{"x"\}, \{\}\], for [\d.]+ [nu]s more', instead
     )
+
+
+@pytest.mark.parametrize("effort", ["fast", "normal"])
+@pytest.mark.parametrize("size", [6, 5])
+def test_what_moves_for_the_padding_of_an_argument_has_a_line_too(size: int, effort: Any) -> None:
+    def f(x: Any) -> Any:
+        return x.reshape(-1), x @ x.T
+
+    layout = Layout([UNSHARDED, "y"], MESH)
+    program = jit(f, in_layouts=layout, options=CompileOptions(effort=effort))
+    plan = program.lower(np.ones((8, size), np.float32))
+    assert plan.collectives
+    assert all("test_explain.py:" in collective.location for collective in plan.collectives)
 
 
 def test_everything_is_explained_once(compiled: Compiled) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator, Iterator
 
+import jax
 import numpy as np
 import pytest
 
@@ -102,6 +103,39 @@ def test_dtensors_stay_on_their_own_mesh() -> None:
         assert (x + 1).mesh == MESH_3X2
         assert dnp.ones((4,), layout=layout(MESH_3X2, "y")).mesh == MESH_3X2
         assert_same(x * 2, np.arange(6.0) * 2)
+
+
+def test_compiled_functions_run_there_too() -> None:
+    doubled = dtensor.jit(lambda x: x * 2, in_layouts=jax.P("x"))
+    values = np.arange(6, dtype=np.float32)
+    for mesh in (MESH_2X4, MESH_3X2, MESH_2X4):
+        with default_mesh(mesh):
+            y = doubled(values)
+            total = dtensor.jit(lambda x: x.sum())(values)
+        assert y.layout == layout(mesh, "x")
+        assert total.mesh == mesh
+        assert_same(y, values * 2)
+    x = placed(values, MESH_3X2, "y")
+    with default_mesh(MESH_2X4):
+        assert dtensor.jit(lambda x: x * 2)(x).mesh == MESH_3X2
+    with pytest.raises(dtensor.CompileError, match=r"or under dtensor\.default_mesh\(mesh\)"):
+        doubled(values)
+
+
+def test_the_specs_of_a_variable_and_of_packed_shards_are_of_its_axes() -> None:
+    values = np.arange(6, dtype=np.float32)
+    with default_mesh(MESH_3X2):
+        variable = dtensor.DVariable(values, layout=jax.P("x"))
+        packed = dtensor.pack(variable.unpack(), jax.P("x"))
+    assert variable.layout == packed.layout == layout(MESH_3X2, "x")
+
+
+def test_specs_of_a_module_are_of_its_axes() -> None:
+    text = "func.func @main(%x: tensor<6xf32>) -> tensor<6xf32> { return %x : tensor<6xf32> }"
+    with default_mesh(MESH_3X2):
+        module = dtensor.compile_mlir(text, in_layouts=[jax.P("x")])
+    (y,) = module(np.arange(6, dtype=np.float32))
+    assert y.layout == layout(MESH_3X2, "x")
 
 
 def test_generators_that_take_turns_leave_nothing_behind() -> None:

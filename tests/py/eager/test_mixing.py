@@ -134,3 +134,13 @@ def test_a_gradient_may_take_dtensors_that_it_does_not_trace() -> None:
         np.testing.assert_allclose(np.asarray(gradient.to_jax()), 2 * VALUES - 1)
     with pytest.raises(TypeError, match="is being traced, but a DTensor beside it is not"):
         jax.jit(lambda w: w * x)(w)
+
+
+@pytest.mark.parametrize("number", [2, 2.0, 2j], ids=repr)
+def test_a_bool_does_not_make_the_type_of_a_number_one_that_others_give_way_to(number: Any) -> None:
+    plain = jnp.asarray(number)
+    x = dtensor.copy_to_mesh(plain, layout(MESH_3X2))
+    for got, expected in [(x + True, plain + True), (True * x, True * plain)]:
+        assert (got.dtype, got.weak_type) == (expected.dtype, expected.weak_type)
+    small = (True + x) * dtensor.copy_to_mesh(np.ones(6, np.int8), layout(MESH_3X2, "x"))
+    assert small.dtype == ((True + plain) * jnp.ones(6, np.int8)).dtype

@@ -146,6 +146,16 @@ def test_the_stages_are_those_of_jax() -> None:
     assert (key.shape, key.dtype) == ((2,), jax.random.key(0).dtype)
 
 
+@pytest.mark.parametrize("wide", [np.int64, np.float64, np.complex128, np.uint64])
+def test_the_shape_of_an_array_of_64_bits_is_that_of_what_jax_makes_of_it(wide: Any) -> None:
+    numbers = np.arange(8).astype(wide)
+    program = jit(lambda x: x + x, in_layouts=Layout(["x"], MESH))
+    shape = jax.ShapeDtypeStruct(numbers.shape, numbers.dtype)
+    expected = jax.jit(lambda x: x + x)(numbers)
+    same(program.lower(shape).compile()(numbers), expected)
+    assert program.eval_shape(shape) == jax.ShapeDtypeStruct(expected.shape, expected.dtype)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, jnp.bfloat16])
 @pytest.mark.parametrize("number", [2, 2.5, True, 1 + 2j, np.float32(3), np.int8(3), np.array(2.0)])

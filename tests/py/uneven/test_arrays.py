@@ -231,3 +231,28 @@ def test_a_deleted_array_is_refused_also_by_what_was_compiled_for_another() -> N
     jit(lambda x: x + 1, donate_argnums=0)(gone)
     with pytest.raises(RuntimeError, match="argument x is deleted: its buffers were donated"):
         gone.to_jax()
+
+
+@pytest.mark.parametrize("donated", [(), (0,)])
+def test_nans_and_infinities_in_the_padding_are_not_what_jax_looks_for(donated: Any) -> None:
+    ones = np.ones((6, 5), np.float32)
+    layout = Layout(["y", "x"], GRID)
+    ratio = jit(lambda x: x / x, in_layouts=layout, donate_argnums=donated)
+    inverse = jit(lambda x: (1 / x, x.sum()), in_layouts=layout, donate_argnums=donated)
+    with jax.debug_nans(True), jax.debug_infs(True):
+        same(ratio(ones), ones)
+        same(ratio(copy_to_mesh(ones, layout)), ones)
+        same(inverse(copy_to_mesh(ones, layout))[0], ones)
+        one = copy_to_mesh(ones, layout)
+        same(one / (2 * one - one), ones)
+        with pytest.raises(FloatingPointError, match="nan"):
+            ratio(0 * ones)
+        with pytest.raises(FloatingPointError, match="inf"):
+            inverse(0 * ones)
+
+
+def test_waiting_for_a_deleted_array_says_that_it_is_deleted() -> None:
+    x = copy_to_mesh(X, ROWS)
+    x.delete()
+    with pytest.raises(RuntimeError, match="x is deleted: its buffers were donated"):
+        x.block_until_ready()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from dtensor.compiler.api import jit
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from tests.py.uneven.on_meshes import FIVE, GRID, LINE, SIX, check, cuts, split
@@ -217,3 +218,16 @@ def test_with_sharding_constraint() -> None:
     mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
     spec = js.NamedSharding(mesh, js.PartitionSpec("y"))
     check(lambda x: lax.with_sharding_constraint(x, spec).sum(0), X, error=ROUNDING, absolute=1e-6)
+
+
+@pytest.mark.parametrize("given", [["x", None], [None, "x"], [("x", "y"), None]])
+def test_a_result_is_split_as_the_nearest_of_several_constraints(given: Any) -> None:
+    def f(x: Any) -> Any:
+        near = lax.fori_loop(0, 2, lambda _, c: jnp.sin(c) - c[::-1], rows(x * 2))
+        return near, near.T, rows(x)
+
+    program = jit(f, in_layouts=Layout(given, GRID))
+    found = program(X)
+    assert [y.layout.short() for y in found] == ['[{"y"}, {}]', '[{}, {"y"}]', '[{"y"}, {}]']
+    for y, expected in zip(found, jax.jit(f)(X), strict=True):
+        np.testing.assert_allclose(y.to_jax(), expected, rtol=ROUNDING, atol=ROUNDING)

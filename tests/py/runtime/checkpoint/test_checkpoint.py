@@ -251,3 +251,11 @@ def test_donated_arrays_can_be_restored_but_not_saved(tmp_path: Path) -> None:
         checkpoint.write(tmp_path / "c")
     checkpoint.read(path)
     assert float(checkpoint.s) == 3  # type: ignore[attr-defined]
+
+
+def test_a_checkpoint_says_what_it_holds(tmp_path: Path) -> None:
+    mesh = mesh_2x4()
+    checkpoint = DTensorCheckpoint(mesh, Layer(mesh), step=3)
+    assert repr(checkpoint) == "DTensorCheckpoint(mesh(x=2, y=4), root, step, save_counter=0)"
+    checkpoint.save(tmp_path / "c")
+    assert repr(checkpoint).endswith("step, save_counter=1)")
