@@ -162,7 +162,11 @@ def _moves_of(names: Sequence[str], result: DriverResult) -> list[str]:
 
 def _largest(result: DriverResult, top: int) -> list[str]:
     groups = groups_of(result.collectives)
-    lines = [f"{len(result.collectives)} collectives in {len(groups)} groups, most bytes first"]
+    count, kinds = len(result.collectives), len(groups)
+    lines = [
+        f"{count} collective{'s' * (count != 1)} in {kinds} group{'s' * (kinds != 1)}, "
+        "most bytes first"
+    ]
     lines += plan_lines(result.ledger)
     return lines + short_table(result.collectives, top)
 

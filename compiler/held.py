@@ -74,7 +74,8 @@ def memory_lines(report: MemoryReport, args: Sequence[ArrayInfo]) -> list[str]:
     rest = groups[_SHOWN:]
     if rest:
         size = quantity(sum(one.bytes for one in rest), "B")
-        lines.append(f"  {size:>9}  {sum(one.count for one in rest)} more in {len(rest)} groups")
+        groups_left = f"{len(rest)} group{'s' * (len(rest) > 1)}"
+        lines.append(f"  {size:>9}  {sum(one.count for one in rest)} more in {groups_left}")
     return lines
 
 

@@ -141,7 +141,7 @@ def _table(groups: Sequence[Group], top: int, text: Callable[[Group], list[str]]
         count = sum(len(group.members) for group in rest)
         size = quantity(sum(group.bytes for group in rest), "B")
         seconds = seconds_text(sum(group.seconds for group in rest))
-        more = f"{count} more in {len(rest)} groups: explain() has them"
+        more = f"{count} more in {len(rest)} group{'s' * (len(rest) > 1)}: explain() has them"
         lines.append(f"  {size:>9}  {seconds:>7}  {more}")
     return lines
 

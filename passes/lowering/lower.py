@@ -11,6 +11,7 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import entry_function, functions
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import forget, ir, ops_of, replace_op, terminator
+from dtensor.dialect.ops import LOCAL_OPS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.functions import boundary_layouts, drop_boundary_layouts
 from dtensor.passes.lowering.collectives import lowered
@@ -64,6 +65,11 @@ class LowerPass(Pass):
         found = functions(module)
         loops: list[ir.Operation] = []
         listed = [(function, _own_operations(function, loops)) for function in found]
+        main = found[0] if len(found) == 1 else entry_function(module)
+        if main is not None:
+            state.arg_layouts = boundary_layouts(main, names.ARG_ATTRS, meshes)
+            state.result_layouts = boundary_layouts(main, names.RES_ATTRS, meshes)
+            _check_expanded(module, main, [op.name for _, ops in listed for op in ops], state)
         check_control_flow(found, (op for _, ops in listed for op in ops), meshes)
         emitter = Emitter(self.variadic, self.bits or state.platform == "cpu")
         for loop in loops:
@@ -74,16 +80,26 @@ class LowerPass(Pass):
                 emitter.enter_function(function.regions[0].blocks[0])
             for op in ops:
                 _lower(op, emitter, meshes)
-        main = found[0] if len(found) == 1 else entry_function(module)
-        if main is not None:
-            state.arg_layouts = boundary_layouts(main, names.ARG_ATTRS, meshes)
-            state.result_layouts = boundary_layouts(main, names.RES_ATTRS, meshes)
         for function in found:
             if not self.keep_layouts:
                 drop_boundary_layouts(function)
         if not self.keep_layouts:
             _drop_module_facts(module)
         state.forget_ir()
+
+
+def _check_expanded(
+    module: ir.Module, main: ir.Operation, own: list[str], state: PassState
+) -> None:
+    """Refuse a program of whole values: written plainly it would compute them on each device."""
+    layouts = [*state.arg_layouts, *state.result_layouts]
+    is_local = names.LOCAL_ATTR in module.operation.attributes or not LOCAL_OPS.isdisjoint(own)
+    if not is_local and any(dim.digits for layout in layouts if layout for dim in layout.dims):
+        error(
+            main,
+            "its arguments or results are split, and the module is not yet that of one device; "
+            "run dtensor-expand before dtensor-lower",
+        )
 
 
 def _own_operations(function: ir.Operation, loops: list[ir.Operation]) -> list[ir.Operation]:

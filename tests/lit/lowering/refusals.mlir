@@ -38,3 +38,15 @@ func.func @main(%arg0: tensor<8x6xf32> {dtensor.layout = #dtensor.layout<@mesh, 
   %0 = stablehlo.tanh %arg0 {dtensor.operands = [#dtensor.layout<@mesh, [{"x"}, {}]>], dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : tensor<8x6xf32>
   return %0 : tensor<8x6xf32>
 }
+
+// -----
+
+// Nothing here is planned or expanded: each device would be given its shard as if it were all.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+// expected-error @below {{its arguments or results are split, and the module is not yet that of one device; run dtensor-expand before dtensor-lower}}
+func.func @main(%arg0: tensor<8x6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<8x6xf32> {
+  %0 = stablehlo.tanh %arg0 : tensor<8x6xf32>
+  return %0 : tensor<8x6xf32>
+}
