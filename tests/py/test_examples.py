@@ -83,6 +83,7 @@ def test_gpt_runs_as_on_one_device_and_names_its_own_lines() -> None:
     assert any("optimizer.update" in line for line in source_lines(table, "train_gpt.py"))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_gpt_on_a_mesh_that_does_not_divide_it() -> None:
     text = run("examples/train_gpt.py", "--steps", "2", "--model", "3")

@@ -6,7 +6,7 @@ from tests.py.sweeps import EVERY, chosen
 
 GRID = {
     f"test[{mesh}-{rows}-{dtype}]": {("mesh", mesh), ("rows", rows), ("dtype", dtype)}
-    for mesh, rows, dtype in itertools.product(["8", "2x4", "3x2"], "1 5 8 13".split(), "fic")
+    for mesh, rows, dtype in itertools.product(["8", "2x4", "3x2"], "1 5 8 13".split(), "fdichb")
 }
 
 

@@ -38,6 +38,7 @@ def test_a_workload_is_measured_under_both() -> None:
         assert found["step_seconds"] > 0
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_workload_computes_what_one_device_does(name: str) -> None:

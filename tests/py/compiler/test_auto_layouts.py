@@ -238,6 +238,7 @@ def test_values_are_those_of_one_device(model: str) -> None:
         np.testing.assert_allclose(np.asarray(have), want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_auto_for_a_part_leaves_the_rest_as_given_and_ties_results() -> None:
     mesh, args = MESHES["2x4"], arguments("mlp")
     step = dtensor.jit(step_of("mlp"), in_layouts=(AUTO, AUTO, rows(mesh), rows(mesh)))
@@ -329,6 +330,7 @@ def test_what_is_printed_says_why() -> None:
     assert gap < 0.01
 
 
+@pytest.mark.long
 def test_over_many_axes_they_cost_no_more() -> None:
     mesh = dtensor.Mesh.abstract([("data", 2), ("fsdp", 2), ("model", 2)])
     fixed = (None, None, rows(mesh), rows(mesh))

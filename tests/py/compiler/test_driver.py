@@ -199,6 +199,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.long
 def test_the_same_program_gives_the_same_bytes() -> None:
     outputs = [printed.splitlines() for printed in under_hash_seeds(PROGRAM)]
     assert outputs[0] == outputs[1]

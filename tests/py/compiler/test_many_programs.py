@@ -5,5 +5,6 @@ from pathlib import Path
 from tests.py.overwritten import assert_survives
 
 
+@pytest.mark.long
 def test_two_hundred_compilations_of_different_modules() -> None:
     assert_survives(Path(__file__).with_name("many_programs.py"))

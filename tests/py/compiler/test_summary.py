@@ -172,6 +172,7 @@ def many_layers() -> dtensor.Lowered:
     return jitted.lower(params, params, params, jax.ShapeDtypeStruct((64, 8), jnp.float32))
 
 
+@pytest.mark.long
 def test_arrays_of_many_layers_and_of_adam_are_told_in_twelve_lines() -> None:
     lines = many_layers().explain("up").splitlines()
     assert len(lines) <= 12

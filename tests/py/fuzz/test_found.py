@@ -68,6 +68,7 @@ def test_verify_looks_into_a_loop_of_a_loop_that_starts_from_a_constant() -> Non
     assert report.ok, str(report)
 
 
+@pytest.mark.long
 def test_verify_reads_what_it_looks_at() -> None:
     """XLA computes the gamma function's last steps again for each of the two that read them."""
 

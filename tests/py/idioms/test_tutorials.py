@@ -450,6 +450,7 @@ PROGRAMS |= {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_of_the_documentation(name: str) -> None:
     program = PROGRAMS[name]

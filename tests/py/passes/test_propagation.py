@@ -350,6 +350,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.long
 def test_the_same_input_gives_the_same_text() -> None:
     first, second = under_hash_seeds(PROGRAM)
     assert first == second

@@ -98,6 +98,7 @@ def _with(
     return PlannedLayouts(operands, results)
 
 
+@pytest.mark.long
 @settings(max_examples=10, deadline=None, derandomize=True, database=None, phases=(Phase.generate,))
 @given(seed=st.integers(0, SEEDS), pick=st.integers(0, 1 << 20))
 def test_a_damaged_plan_that_is_accepted_gives_the_right_values(seed: int, pick: int) -> None:

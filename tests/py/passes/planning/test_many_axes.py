@@ -143,6 +143,7 @@ def test_small_weights_move_and_a_large_batch_stays(names: list[str], effort: st
     assert planned.wire_bytes <= gathered + reduced < batch / 4
 
 
+@pytest.mark.long
 def test_of_a_plan_that_left_strategies_out_nobody_says_that_none_is_cheaper(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -190,6 +191,7 @@ def second_derivatives(weights: Any, x: Any) -> Any:
     return jax.hessian(loss)(weights)
 
 
+@pytest.mark.long
 def test_blocks_behind_which_an_axis_may_stand_are_not_searched_by_the_thousand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -253,6 +255,7 @@ def test_among_millions_of_choices_two_axes_are_laid_out_one_by_one(
     assert apart
 
 
+@pytest.mark.long
 def test_small_arrays_are_gathered_at_once_where_no_single_axis_gains() -> None:
     def loss(x: Any, y: Any) -> Any:
         found = (

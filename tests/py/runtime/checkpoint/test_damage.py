@@ -94,6 +94,7 @@ def test_no_truncated_or_missing_file_gives_other_values(good: Path, tmp_path: P
     assert not {"metadata", "_METADATA"} & set(harmless)  # the descriptions of dtensor, of orbax
 
 
+@pytest.mark.long
 def test_no_flipped_bit_gives_other_values(good: Path, tmp_path: Path) -> None:
     for copy, file in copies(good, tmp_path):
         data = file.read_bytes()
