@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.py.overwritten import assert_survives
 
 
