@@ -29,10 +29,10 @@ help: ## list the targets
 demo: $(VENV)/demo.stamp ## set up, then train a small GPT on 8 virtual devices
 	$(python) examples/train_gpt.py
 
-test: $(VENV)/test.stamp ## set up, then run every check and test, of sweeps over many inputs some
+test: $(VENV)/test.stamp ## set up, then run every check and test; of long sweeps some cases
 	PYTHON=$(python) tools/check.sh
 
-test-all: $(VENV)/test.stamp ## the same with all inputs of the sweeps, which takes twice as long
+test-all: $(VENV)/test.stamp ## the same with all cases and the long tests: two to three times as long
 	PYTHON=$(python) tools/check.sh lint format imports types whole lit
 
 check: test ## the same as test
