@@ -254,6 +254,9 @@ class At:
 
     __setitem__ = __delitem__ = _refuse_item
 
+    def __repr__(self) -> str:
+        return f"at({self._x!r})"
+
 
 class Part:
     """`x.at[index]`: a part of an array that a method gives new values to.
@@ -267,6 +270,9 @@ class Part:
     def __init__(self, x: Operators, index: Any) -> None:
         self._x = x
         self._index = index
+
+    def __repr__(self) -> str:
+        return f"at({self._x!r})[{self._index!r}]"
 
     def __getattr__(self, name: str) -> Any:
         methods = [word for word in vars(Part) if not word.startswith("_")]

@@ -242,6 +242,10 @@ class DTensorIterator(AbstractContextManager["DTensorIterator", None]):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        where = "closed" if self._is_closed else f"next batch {self._next[0]}"
+        return f"DTensorIterator({where})\n{self._dataset!r}"
+
 
 def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None) -> None:
     leaves = jax.tree_util.tree_leaves_with_path(layouts)

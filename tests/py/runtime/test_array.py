@@ -81,6 +81,12 @@ def test_from_jax_refuses_what_lies_on_no_mesh() -> None:
         from_jax(VALUES)  # type: ignore[arg-type]
 
 
+def test_repr_of_a_part_shows_the_array_and_the_index() -> None:
+    x = place(VALUES[:1, :3], WHOLE)
+    assert repr(x.at) == f"at({x!r})"
+    assert repr(x.at[0, 1:]) == f"at({x!r})[(0, slice(1, None, None))]"
+
+
 def test_repr_shows_the_layout_and_the_values() -> None:
     assert repr(place(VALUES[:1, :3], WHOLE)) == (
         "DTensor(shape=(1, 3), dtype=float32, layout=[{}, {}], mesh=mesh(x=2, y=4))\n[[0. 1. 2.]]"

@@ -288,6 +288,10 @@ def test_repr_says_what_it_is() -> None:
         "  ['label']: int32[4] [{\"x\"}]",
     ]
     lazy = dataset(generated, IMAGES, prefetch=2)
+    with iter(data) as batches:
+        next(batches)
+        assert repr(batches) == f"DTensorIterator(next batch 1)\n{data!r}"
+    assert repr(batches).startswith("DTensorIterator(closed)\nDTensorDataset(")
     assert repr(lazy) == (
         "DTensorDataset(generated(), global_batch_size=4, batch_dim='x', prefetch=2)"
     )
