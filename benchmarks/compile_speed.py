@@ -1,6 +1,7 @@
 """CPU microseconds per StableHLO op of every stage of the pipeline, on a GPT training step.
 
     python benchmarks/compile_speed.py [--layers 4 12 24] [--devices 8 64 512] [--repeat 3]
+                                       [--effort fast]
 
 Prints one row per program. An op is one of the module as JAX lowers it, before anything is inlined
 or removed. `own` is the sum of dtensor's passes, the ledger on, with one verification of the
@@ -36,6 +37,7 @@ from dtensor.passes.base import PassState
 from dtensor.passes.functions import main_function, set_boundary_layouts
 from dtensor.passes.pipeline import Instruments, Pipeline
 from dtensor.passes.pipelines import pipeline_text
+from dtensor.passes.planning.limits import EFFORTS
 
 
 def lowered(layers: int) -> tuple[bytes, list[tuple[str, int]], int, float]:
@@ -73,7 +75,9 @@ def layouts(names: list[tuple[str, int]], mesh: Mesh) -> list[Layout]:
     return found
 
 
-def measure(source: bytes, names: list[tuple[str, int]], mesh: Mesh) -> dict[str, float]:
+def measure(
+    source: bytes, names: list[tuple[str, int]], mesh: Mesh, effort: str = "normal"
+) -> dict[str, float]:
     """CPU seconds of each stage, once."""
     seconds: dict[str, float] = defaultdict(float)
     gc.collect()
@@ -87,7 +91,7 @@ def measure(source: bytes, names: list[tuple[str, int]], mesh: Mesh) -> dict[str
         count = sum(1 for name, _ in names if name in gpt_step.SPECS)
         results = [*arguments[: count + 1], Layout([], mesh)]
         set_boundary_layouts(main, RES_ATTRS, results)
-        state = PassState(mesh=mesh, meshes={mesh.symbol: mesh})
+        state = PassState(mesh=mesh, meshes={mesh.symbol: mesh}, effort=effort)
         last = [time.process_time()]
 
         def after(name: str, _: ir.Module) -> None:
@@ -114,6 +118,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, nargs="+", default=[4, 12, 24])
     parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 512])
     parser.add_argument("--repeat", type=int, default=3, help="runs per row; the least counts")
+    parser.add_argument("--effort", choices=EFFORTS, default="normal", help="of the planner")
     options = parser.parse_args()
     rows = [(layers, options.devices[0]) for layers in options.layers]
     rows += [
@@ -129,7 +134,7 @@ def main() -> None:
             if devices <= 64
             else Mesh([("pod", devices // 64), ("data", 8), ("model", 8)])
         )
-        runs = [measure(source, names, mesh) for _ in range(options.repeat)]
+        runs = [measure(source, names, mesh, options.effort) for _ in range(options.repeat)]
         best = {stage: min(run[stage] for run in runs) for stage in runs[0]}
         own = sum(s for stage, s in best.items() if stage not in ("read", "C++"))
         if not header:
