@@ -174,10 +174,7 @@ def _of_dtensor(
 
 def _host_array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     given = np.asarray(value)
-    if dtype is None:
-        wanted = jax.dtypes.canonicalize_dtype(given.dtype)
-    else:
-        wanted = jax.dtypes.canonicalize_dtype(dtype)
+    wanted = jax.dtypes.canonicalize_dtype(given.dtype if dtype is None else dtype)
     if given.dtype.kind in "iu" and wanted.kind in "iu" and given.size:
         low, high = int(given.min()), int(given.max())
         info = np.iinfo(wanted)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from dtensor.compiler.mlir_frontend import compile_mlir
 from dtensor.dialect.layout import UNSHARDED, Layout
@@ -44,6 +45,16 @@ def few(x: Any) -> Any:
 def test_few_places_are_counted(mesh: Mesh, axes: Any, size: int) -> None:
     compiled = run(few, mesh, [[axes]], integers(size))
     assert sent(compiled) < FEW or size < FEW
+
+
+def test_a_slice_whose_place_is_a_number_reads_few() -> None:
+    """Kept within the array, as one device does."""
+
+    def sliced(x: Any) -> Any:
+        order = jnp.argsort(x)
+        return [lax.dynamic_slice(order, (np.int32(at),), (2,)) for at in (3, 5000)]
+
+    assert sent(run(sliced, LINE, [["x"]], integers(1608))) < FEW
 
 
 def test_places_of_equal_numbers_are_in_order() -> None:

@@ -91,6 +91,19 @@ def test_a_map_from_the_end_on_counts() -> None:
     assert not run(function, GRID, [["y", U, U]], numbers((16, 4, 6))).collectives
 
 
+def test_rows_that_are_known_numbers_are_not_computed() -> None:
+    """Evenly spaced ones and others, of each trip, and what a trip adds to what is split."""
+
+    def function(x: Any) -> Any:
+        def trip(n: Any, row: Any) -> Any:
+            return n + 1, (row * n, n * 3, n * n % 7)
+
+        return lax.scan(trip, 2, x)[1]
+
+    compiled = run(function, GRID, [["y", U, U]], numbers((16, 4, 6)))
+    assert not compiled.collectives
+
+
 def test_parts_of_a_batch_whose_gradients_are_added_up_are_divided_themselves() -> None:
     """Each device would hold all that is computed of a part, in the place of its share of it."""
 

@@ -35,6 +35,11 @@ def turned(left: Any, right: Any) -> Any:
     return left[0] * right[0] - left[1] * right[1], left[0] * right[1] + left[1] * right[0]
 
 
+def less(left: Any, right: Any) -> Any:
+    """The recurrence, in differences and with the sign turned twice."""
+    return -(left[0] * -right[0]), right[1] - -left[1] * right[0]
+
+
 def recurrence(a: Any, b: Any, **options: Any) -> Any:
     return lax.associative_scan(affine, (jax.nn.sigmoid(a), b), **options)
 
@@ -60,6 +65,7 @@ FORMS: dict[str, tuple[Callable[..., Any], int]] = {
     "two, one after the other": (lambda a, b: recurrence(a, recurrence(a, b)[1])[1], 28),
     "both ways": (both_ways, 28),
     "checkpoint": (jax.checkpoint(lambda a, b: recurrence(a, b)[1]), 21),
+    "what is subtracted": (lambda a, b: lax.associative_scan(less, (a / 4, b))[1] * a, 14),
     "complex numbers": (
         lambda a, b: sum(lax.associative_scan(turned, (1 + a / LENGTH, b / LENGTH))),
         28,

@@ -101,6 +101,53 @@ func.func @main(%a: tensor<99999999999x99999999999xf32>) -> tensor<f32> {
 """
 
 
+TYPES = """func.func @main(%flags: tensor<6xi1>, %small: tensor<6xui8>, %c: tensor<6xcomplex<f32>>,
+    %which: tensor<i32>, %flag: tensor<i1>) -> (tensor<6xcomplex<f32>>, tensor<6xui8>) {
+  %0 = stablehlo.add %small, %small : tensor<6xui8>
+  %1 = "stablehlo.case"(%which) ({
+    stablehlo.return %small : tensor<6xui8>
+  }, {
+    stablehlo.return %0 : tensor<6xui8>
+  }) : (tensor<i32>) -> tensor<6xui8>
+  %2 = "stablehlo.if"(%flag) ({
+    stablehlo.return %1 : tensor<6xui8>
+  }, {
+    stablehlo.return %small : tensor<6xui8>
+  }) : (tensor<i1>) -> tensor<6xui8>
+  %3 = stablehlo.multiply %c, %c : tensor<6xcomplex<f32>>
+  %4 = stablehlo.select %flags, %3, %c : tensor<6xi1>, tensor<6xcomplex<f32>>
+  return %4, %2 : tensor<6xcomplex<f32>>, tensor<6xui8>
+}
+"""
+
+
+def test_arguments_of_other_types(tmp_path: Path) -> None:
+    """Random ones, and given ones: a case takes its last branch for a number that none has."""
+    file = tmp_path / "types.mlir"
+    file.write_text(TYPES)
+    done = run(file, "--mesh", "x=3", "--verify", "--seed", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "result[0]: complex64 6, [{}]\nresult[1]: uint8 6, [{}]; from " in done.stdout
+    flags, small = np.arange(6) % 2 == 0, np.arange(6, dtype=np.uint8)
+    values = (1 + small - 2j).astype(np.complex64)
+    for which, flag, times in [
+        (0, True, 1),
+        (1, True, 2),
+        (-1, True, 2),
+        (7, True, 2),
+        (1, False, 1),
+    ]:
+        given = (flags, small, values, np.int32(which), np.bool_(flag))
+        names = [tmp_path / f"{k}.npy" for k in range(len(given))]
+        for name, value in zip(names, given, strict=True):
+            np.save(name, value)
+        done = run(file, *names, "--mesh", "x=3", "--verify", "-o", tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        np.testing.assert_array_equal(np.load(tmp_path / "result_1.npy"), small * times)
+    wanted = np.where(flags, values * values, values)
+    np.testing.assert_array_equal(np.load(tmp_path / "result_0.npy"), wanted)
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
