@@ -17,6 +17,7 @@ from dtensor.passes.program import RETURNS, copy_to, read_by, walk
 
 T = TypeVar("T")
 
+_SUMS = ("stablehlo.add", "stablehlo.subtract")  # what grows with each layer
 _MANY = 16  # readers, or arrays read: more of them decide nothing else
 _WORTH = 24  # arrays to read: for fewer, a kernel of its own takes longer to start
 _SMALL = 1024  # bytes: to compute so few again takes no longer than to read them
@@ -163,7 +164,7 @@ class _Block:
         """How many arrays need not be read or written if one is written, and read instead."""
         if not self.inside[number] or self._size(number) <= _SMALL:
             return 0
-        if opdef(self.operations[number].name).moves_only:
+        if self.operations[number].name not in _SUMS:
             return 0
         arrays = len(self._arrays[number])
         return arrays * len(kernels) - arrays - 1 - len(kernels)

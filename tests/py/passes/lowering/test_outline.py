@@ -84,7 +84,7 @@ def test_layers_of_whole_numbers_are_exact(layouts: Any, rows: int, width: int, 
 def test_equal_layers_call_one_function() -> None:
     found = callees(jax.grad(loss, argnums=(0, 1, 2)), *values(64, 32), layouts=ROWS)
     assert len(found) > 2 * LAYERS
-    assert len(set(found)) <= len(found) // 2
+    assert max(map(found.count, found)) >= LAYERS - 2  # the first and the last differ
 
 
 def test_sums_that_few_kernels_read_are_no_calls() -> None:
