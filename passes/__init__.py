@@ -11,7 +11,8 @@ In the order in which `pipelines.py` runs them:
 - `expansion/`: the shapes of one device; relayouts become collectives. `join_transforms.py`: what
   was written apart for nothing.
 - `collectives/`: fewer and smaller ones; `reports/`: what is sent, computed and held.
-- `lowering/`: collectives of StableHLO. `drop_layouts.py`: the way back to plain StableHLO.
+- `lowering/`: collectives of StableHLO; calls of what XLA for CPUs would compute often.
+  `drop_layouts.py`: the way back to plain StableHLO.
 
 What all of them read:
 

@@ -192,7 +192,7 @@ class OpReader:
             name,
             tuple(map(id, operands)),
             tuple(map(id, results)),
-            _attribute_key(op),
+            attribute_key(op),
             region,
             () if definition.known is nothing_known else definition.known(op),
         )
@@ -414,7 +414,7 @@ class _Reader(OpReader):
             node.results.append(self.add_value(tie.values[0], node.index, 0, weight))
 
 
-def _attribute_key(op: ir.Operation) -> tuple[object, ...]:
+def attribute_key(op: ir.Operation) -> tuple[object, ...]:
     """What an op's attributes say as a key; by their text where jaxlib cannot read one."""
     try:
         items = op.attributes.items()
@@ -438,7 +438,7 @@ def _region_key(op: ir.Operation) -> tuple[tuple[object, ...], bool]:
                 for inner in ops_of(block):
                     wiring = tuple([numbers.get(v, v) for v in inner.operands])
                     is_closed &= all([isinstance(number, int) for number in wiring])
-                    key.append((inner.name, wiring, _attribute_key(inner), len(inner.regions)))
+                    key.append((inner.name, wiring, attribute_key(inner), len(inner.regions)))
                     for result in inner.results:
                         numbers[result] = len(numbers)
                     read(inner)

@@ -51,6 +51,7 @@ _LOCAL = (
 _TIDY = (
     Stage("canonicalize", "index arithmetic of constants folds"),
     Stage("cse", "equal slices and masks are computed once"),
+    Stage("dtensor-outline", "XLA for CPUs computes sums once, and compiles equal layers once"),
     Stage("dtensor-report-memory", "what one device holds; refused if that is too much"),
 )
 

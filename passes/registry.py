@@ -23,6 +23,7 @@ PASSES: Final[dict[str, str]] = {
     "dtensor-widen-reductions": "dtensor.passes.collectives.widen:WidenReductionsPass",
     "dtensor-report-cost": "dtensor.passes.reports.cost:ReportCostPass",
     "dtensor-lower": "dtensor.passes.lowering.lower:LowerPass",
+    "dtensor-outline": "dtensor.passes.lowering.outline:OutlinePass",
     "dtensor-report-memory": "dtensor.passes.reports.memory:ReportMemoryPass",
     "dtensor-inline": "dtensor.passes.inline_calls:InlinePass",
     "dtensor-drop-layouts": "dtensor.passes.drop_layouts:DropLayoutsPass",
