@@ -34,6 +34,7 @@ class Frames:
         length: of a frame.
         is_turned: whether the dimension of positions that counts frames comes second.
         together: how many neighbours are cut as one frame first.
+        is_flat: whether one dimension of positions counts all elements, frame after frame.
     """
 
     start: int
@@ -42,6 +43,7 @@ class Frames:
     length: int
     is_turned: bool = False
     together: int = 1
+    is_flat: bool = False
 
     @staticmethod
     def of(positions: Numbers, shards: Callable[[], int] = lambda: 1) -> Frames | None:
@@ -50,6 +52,16 @@ class Frames:
         Those of many rows only if there are `shards` that have a number of whole frames each.
         """
         return _frames(positions, False, shards) or _frames(positions.T, True, shards)
+
+    @staticmethod
+    def flat(positions: Numbers) -> Frames | None:
+        """A row of positions as frames one after another, of few rows each; None if none."""
+        breaks = np.flatnonzero(np.diff(positions) != 1)
+        length = int(breaks[0]) + 1 if breaks.size else positions.size
+        if positions.size % length:
+            return None
+        found = _frames(positions.reshape(-1, length), False, lambda: 1)
+        return None if found is None else replace(found, is_flat=True)
 
     @property
     def step(self) -> int:
@@ -94,12 +106,16 @@ class Frames:
             low, high = max(ahead, 0), min(ahead + self.count, count)
             part = make.cut(make.cut(value, dim + 1, first, end - first), dim, low, high - low)
             parts.append(make.lengthened(part, dim, low - ahead, self.count, zero))
-        return self._turned(make, make.joined(parts, dim + 1), dim)
+        frames = make.joined(parts, dim + 1)
+        if self.is_flat:
+            return make.regrouped(frames, dim, self.count * self.length, count=2)
+        return self._turned(make, frames, dim)
 
     def put_back(
         self, make: Builder, value: Value, dim: int, size: int, nothing: Value, beside: Value
     ) -> list[Value]:
         """The sums of what frames hold, as of `Runs`; `taken` transposed."""
+        value = make.regrouped(value, dim, self.count, self.length) if self.is_flat else value
         value = self._turned(make, value, dim)
         if self.together > 1:
             value = self._joined(make, value, dim, nothing)

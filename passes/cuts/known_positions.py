@@ -91,9 +91,8 @@ class _Access:
             return frames or PositionDigits.of(positions)
         row = np.atleast_1d(positions)
         runs = Runs.of(row)
-        return (
-            runs if runs is not None and len(runs.each) <= _FEW else PositionDigits.of(row) or runs
-        )
+        is_few = runs is not None and len(runs.each) <= _FEW
+        return runs if is_few else PositionDigits.of(row) or runs or Frames.flat(row)
 
     def written(self, size: int, kind: str, shards: Callable[[], int]) -> Said | None:
         """The same of a scatter; None where one is dropped, or the order of updates matters."""

@@ -203,10 +203,15 @@ class _Region:
 
     @staticmethod
     def of(rows: Sequence[_Picked]) -> _Region | None:
-        """The region, if all of it is reduced and so less is sent than as parts of sums."""
+        """The region, if all of it is reduced and so less is sent than as parts of sums.
+
+        Nor may it be as much as the tables hold: they could as well be gathered.
+        """
         region = _Region(rows)
-        is_seen = region._read()
-        return region if is_seen and _LEAST * region.sent <= sum(region.spared.values()) else None
+        if not region._read() or _LEAST * region.sent > sum(region.spared.values()):
+            return None
+        tables = {row.gather.operands[0] for row in rows}
+        return region if region.sent < sum(map(_size, tables)) else None
 
     def _read(self) -> bool:
         first = self.rows[0].gather

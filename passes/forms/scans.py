@@ -13,6 +13,7 @@ from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.forms.scan_adjoints import write_gradient
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.weaves import WEAVES
+from dtensor.passes.ops.attributes import splat_of
 from dtensor.passes.ops.patterns import reverses, turned
 from dtensor.passes.ops.rows import BodyTies
 from dtensor.passes.ops.table import opdef
@@ -109,14 +110,15 @@ def _of_constants(inside: set[ir.Operation], numbers: dict[ir.Operation, int]) -
     """The operations that compute of constants alone, whoever reads them."""
     found: set[ir.Operation] = set()
     for op in sorted(inside, key=lambda op: numbers[op]):
-        makers = [maker_of(value) for value in read_by(op)]
-        if all(maker in found or _is_constant(maker) for maker in makers):
+        if all(maker_of(value) in found or _is_constant(value) for value in read_by(op)):
             found.add(op)
     return found
 
 
-def _is_constant(op: ir.Operation | None) -> bool:
-    return op is not None and opdef(op.name).rematerialisable and not op.operands
+def _is_constant(value: Value) -> bool:
+    op = maker_of(value)
+    is_given = op is not None and opdef(op.name).rematerialisable and not op.operands
+    return is_given or splat_of(value) is not None
 
 
 def _is_read_outside(

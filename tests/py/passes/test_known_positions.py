@@ -208,6 +208,18 @@ def causal(table: Any, length: int) -> Any:
     return padded[frames(len(table), 1, length)]
 
 
+def in_a_row(signal: Any) -> Any:
+    """Frames of columns, of which index vectors are one behind the other."""
+    return signal[:, frames(127, 32, 64).reshape(-1)]
+
+
+def in_a_row_added(values: Any, size: int, hop: int = 3) -> Any:
+    """Such frames of rows, added where they overlap."""
+    count, length, *columns = values.shape
+    at = (jnp.arange(count)[:, None] * hop + jnp.arange(length)).reshape(-1)
+    return jnp.zeros((size, *columns)).at[at].add(values.reshape(-1, *columns))
+
+
 FRAMES: dict[str, Function] = {
     "half overlap": lambda t: t[frames(15, 4, 8)],
     "whole rows": lambda t: t[frames(16, 4, 4)],
@@ -226,6 +238,10 @@ FRAMES: dict[str, Function] = {
     "slices": lambda t: windows(t, 15, 4, 8),
     "slices moved inside": lambda t: windows(t, 9, 8, 8) * windows(t, 8, 8, 8)[:1],
     "added": lambda t: jnp.ones((64, 12)).at[frames(15, 4, 8)].add(t[:8]),
+    "in a row": lambda t: t[frames(15, 4, 8).reshape(-1)],
+    "in a row, with gaps": lambda t: t[frames(12, 5, 3).reshape(-1)],
+    "in a row, added": lambda t: in_a_row_added(jnp.cos(t[:60].reshape(15, 4, 12)), 64),
+    "in a row, set": lambda t: t.at[frames(4, 16, 4).reshape(-1)].set(t[:16] + 1),
     "spectrogram": lambda t: jnp.abs(jax.scipy.signal.stft(t.T, nperseg=16, noverlap=8)[2]),
 }
 
@@ -270,6 +286,8 @@ SHARED: dict[str, tuple[Function, int]] = {
     "slices": (lambda t: windows(t.T, 127, 32, 64) * 2, 32),
     # five slices, of which each sends what it is moved by: 2, 1, 0, 1 and 2 columns
     "one further": (lambda t: t[:, frames(4092, 1, 5)].max(-1), 12),
+    "in a row": (lambda t: in_a_row(t).reshape(4, 127, 64) * 2, 32),
+    "in a row, both ways": (lambda t: jax.grad(lambda u: (in_a_row(u) ** 2).sum())(t), 64),
     # 15 columns from before, and one that stands behind the first 16 of a shard
     "many rows": (lambda t: causal(t.T, 16) * 2, 16),
     "many rows, both ways": (lambda t: jax.grad(lambda u: (causal(u.T, 16) ** 2).sum())(t), 32),

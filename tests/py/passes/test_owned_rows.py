@@ -158,3 +158,17 @@ def test_products_of_the_rows_of_one_index_with_those_of_others(equation: str) -
 
     keys, values = np.round(2 * normal(40, 12)), np.round(2 * normal(40, 12)[::-1])
     run(form, LINE, [split("x", 2), split("x", 2), None], keys, values, indices(40, 3))
+
+
+def test_what_is_pooled_of_neighbours_is_computed_once() -> None:
+    """As much is pooled as the table holds: each shard need not compute all that others pick."""
+
+    def pooled(nodes: Any, ids: Any) -> Any:
+        rows = nodes[ids]
+        return rows.max(1) + rows.mean(1)
+
+    ids = np.random.default_rng(0).integers(0, 400, (400, 5)).astype(np.int32)
+    layouts = [split("x", 2), split("x", 2)]
+    compiled = run(pooled, LINE, layouts, normal(400, 16), ids, error=1e-5, absolute=1e-6)
+    assert compiled.local_flops <= 3 * 400 * 5 * 16 / 8
+    assert sent(compiled) <= 7 / 8 * normal(400, 16).nbytes

@@ -273,6 +273,32 @@ def test_filters_that_solve_in_each_step_send_totals(
     assert bytes_sent is None or sent(compiled) == bytes_sent
 
 
+def test_a_filter_may_share_its_constants_with_what_makes_its_elements() -> None:
+    """`jnp.eye`, an iota and the splat added to it, is one value in and outside the scan."""
+
+    def filtered(measured: Any, a: Any) -> Any:
+        one = jnp.eye(3)
+
+        def element(y: Any) -> tuple[Any, ...]:
+            return a, y + one[0], one - a @ a.T, a.T @ a, a @ y
+
+        return lax.associative_scan(jax.vmap(kalman), jax.vmap(element)(measured))[1]
+
+    measured, a = (RANDOM.normal(size=shape).astype(np.float32) for shape in ((512, 3), (3, 3)))
+    layouts = [Layout(spec, LINE) for spec in (["x", UNSHARDED], [UNSHARDED, UNSHARDED])]
+    compiled = check(
+        filtered,
+        measured,
+        0.3 * a,
+        mesh=LINE,
+        in_layouts=tuple(layouts),
+        out_layouts=layouts[0],
+        error=1e-3,  # LU and sums in another order, float32
+        absolute=1e-4,
+    )
+    assert kinds(compiled) == {"shard_permute"}
+
+
 def permutations(rows: int) -> np.ndarray[Any, Any]:
     return np.array([RANDOM.permutation(5) for _ in range(rows)], np.int32)
 
