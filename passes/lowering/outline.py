@@ -69,27 +69,30 @@ class _Block:
 
     def __init__(self, operations: list[ir.Operation], types: OpReader) -> None:
         self.operations = operations
-        self._numbers: dict[Value, int] = {}
+        self._types = types
+        self._values: list[Value] = []
         self._makers: list[int | None] = []  # per value the operation, if it is of this block
-        self._bytes: list[float] = []  # per value
+        self._bytes: list[float | None] = []  # per value, once it was asked for
         self._reads: list[list[int]] = []  # per operation
+        self._made: list[list[int]] = []
         self._readers: list[list[int]] = [[] for _ in operations]
+        numbers: dict[Value, int] = {}
         for i, op in enumerate(operations):
-            reads = [self._number(value, None, types) for value in read_by(op)]
+            reads = [self._number(value, None, numbers) for value in read_by(op)]
             self._reads.append(reads)
             for made in {self._makers[value]: None for value in reads}:
                 if made is not None:
                     self._readers[made].append(i)
-            for value in op.results:
-                self._number(value, i, types)
+            self._made.append([self._number(value, i, numbers) for value in op.results])
         self.inside = [self._is_inside(i) for i in range(len(operations))]
         self._arrays: list[frozenset[int]] = []
 
-    def _number(self, value: Value, maker: int | None, types: OpReader) -> int:
-        number = self._numbers.setdefault(value, len(self._numbers))
+    def _number(self, value: Value, maker: int | None, numbers: dict[Value, int]) -> int:
+        number = numbers.setdefault(value, len(numbers))
         if number == len(self._makers):
+            self._values.append(value)
             self._makers.append(maker)
-            self._bytes.append(types.type_info(value.type, None).bytes)
+            self._bytes.append(None)
         return number
 
     def _is_inside(self, number: int) -> bool:
@@ -110,9 +113,11 @@ class _Block:
         found = set()
         grown = [False] * len(self.operations)  # it, or what it is a part of, is worth a kernel
         for i in reversed(range(len(self.operations))):
+            if not self.inside[i]:
+                continue
             near = [kernels[r] if self.inside[r] else {r} for r in self._readers[i]]
             kernels[i] = _few(chain.from_iterable(near))
-            grown[i] = self.inside[i] and any([grown[reader] for reader in self._readers[i]])
+            grown[i] = any([grown[reader] for reader in self._readers[i]])
             if self._saved(i, kernels[i]) >= (1 if grown[i] else _WORTH):
                 grown[i] = True
                 self.inside[i] = False
@@ -136,13 +141,20 @@ class _Block:
         size = self._size(number)
         found: list[int] = []
         for value in self._reads[number]:
-            if 2 * self._bytes[value] >= size:
+            if 2 * self._bytes_of(value) >= size:
                 made = self._made_inside(value)
                 found += [value] if made is None else self._arrays[made]
         return _few(found)
 
     def _size(self, number: int) -> float:
-        return self._bytes[self._numbers[self.operations[number].results[0]]]
+        return self._bytes_of(self._made[number][0])
+
+    def _bytes_of(self, value: int) -> float:
+        found = self._bytes[value]
+        if found is None:
+            found = self._types.type_info(self._values[value].type, None).bytes
+            self._bytes[value] = found
+        return found
 
     def _made_inside(self, value: int) -> int | None:
         """The operation that makes a value, if it is computed inside those that read it."""
