@@ -121,11 +121,11 @@ class Forms:
     def _note_cut(self, cut: ir.Operation, reader: ir.Operation) -> None:
         """Record that a slice leaves the true elements to what does not know of padding."""
         before, after = shape_of(cut.operands[0]), shape_of(cut.results[0])
-        size = next(true for long, true in zip(before, after, strict=True) if long != true)
+        long, true = next((n, m) for n, m in zip(before, after, strict=True) if n != m)
         self.ledger.add(
             "cut",
-            f"{title_of(reader)} does not know of padding: a dimension of {size} elements, which "
-            "its mesh axes do not divide",
+            f"{title_of(reader)} does not know of padding: a dimension of {true} elements, which "
+            f"is padded to {long}",
             reader,
             ops=tuple([n for op in (cut, reader) if (n := tagged_id(op.location)) is not None]),
         )

@@ -201,7 +201,7 @@ def test_a_cut_is_a_fallback_where_it_puts_a_dimension_together() -> None:
         return jnp.abs(jax.scipy.signal.stft(x, nperseg=16, noverlap=8)[2]).sum()
 
     ((text, moved),) = fallbacks(jnp.fft.fft, RANDOM.normal(size=11).astype(np.float32))
-    assert "a dimension of 11 elements, which its mesh axes do not divide, is put together" in text
+    assert "a dimension of 11 elements, which is padded to 16, is put together" in text
     assert moved == 7 * 2 * 4
     assert not fallbacks(jax.grad(energy), RANDOM.normal(size=96).astype(np.float32))
 
