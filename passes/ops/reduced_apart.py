@@ -1,5 +1,9 @@
 """Reductions written apart: arrays with nothing in common, and what windows start from.
 
+A reduce combines elements in the order of their indices, whatever the order in which it lists its
+dimensions, says the specification (`reduce`). Of XLA's two ways to write loops for CPUs one takes
+them as listed; so they are listed in order.
+
 XLA meets the init value of `reduce_window` once in each window, however much padding the window
 reads, where the specification says that padding is made of init values. Shards read init values
 where one device reads nothing, so a value that changes the result is combined with it, once, and
@@ -13,8 +17,9 @@ from collections.abc import Mapping, Sequence
 
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder, filling, new_block
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.disjoint_sets import DisjointSets
-from dtensor.passes.ops.attributes import is_identity
+from dtensor.passes.ops.attributes import integers, is_identity
 from dtensor.passes.ops.combiners import combiner, combiners
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.program import copy_to
@@ -23,16 +28,18 @@ from dtensor.passes.program import copy_to
 def reduced_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     """One reduce for each group of arrays whose elements the body combines with one another.
 
-    Where the body combines all by one known operation the op stays: its parts are combined so.
+    Where the body combines all by one known operation the op stays: its parts are combined so, in
+    any order.
 
     Returns:
         What stands for each result; nothing where the op stays.
     """
-    count = len(op.results)
-    if count == 1 or combiner(op.regions[0]) is not None:
+    count, dims = len(op.results), integers(op.attributes["dimensions"])
+    is_ordered = dims == sorted(dims)
+    if (count == 1 and is_ordered) or combiner(op.regions[0]) is not None:
         return []
     groups = _groups(op.regions[0].blocks[0], count)
-    if len(groups) == 1:
+    if len(groups) == 1 and is_ordered:
         return []
     values: dict[int, Value] = {}
     for group in groups:
@@ -61,7 +68,8 @@ def _of_group(op: ir.Operation, group: Sequence[int], made: list[ir.Operation]) 
     """The reduce of some of the arrays, with that part of the body which they need."""
     count = len(op.results)
     places = [*group, *(count + k for k in group)]
-    attributes = dict(op.attributes)
+    dims = sorted(integers(op.attributes["dimensions"]))
+    attributes = {**dict(op.attributes), "dimensions": integers_attr(dims)}
     new = Builder(op, made).create(
         op.name,
         [op.operands[k] for k in places],

@@ -32,8 +32,8 @@ from dtensor.passes.ops.rule import OpInfo, element_bytes, read_once
 
 @read_once
 def reduced_dims(op: OpInfo) -> list[int]:
-    """The dimensions that are reduced, in the order in which XLA does so."""
-    return integers(op.attribute("dimensions"))
+    """The dimensions that are reduced, outermost first: the order of the elements."""
+    return sorted(integers(op.attribute("dimensions")))
 
 
 def axes_of_reduced(placed: Placed) -> tuple[AxisRef, ...]:

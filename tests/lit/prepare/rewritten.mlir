@@ -128,3 +128,20 @@ func.func @main(%a: tensor<6x5xi16>, %b: tensor<6x5xi16>, %c: tensor<6x5xui8>) -
   %1 = chlo.mulhi %c, %c : tensor<6x5xui8>, tensor<6x5xui8> -> tensor<6x5xui8>
   return %0, %1 : tensor<6x5xi16>, tensor<6x5xui8>
 }
+
+// -----
+
+// Elements are reduced in the order of their indices, however dimensions are listed.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<4x8x3xi32>) -> tensor<3xi32> {
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  // CHECK: stablehlo.reduce(%arg0 init: %{{.*}}) across dimensions = [0, 1] : (tensor<4x8x3xi32>, tensor<i32>) -> tensor<3xi32>
+  // CHECK-NEXT: reducer(%[[L:.*]]: tensor<i32>, %[[R:.*]]: tensor<i32>)
+  // CHECK-NEXT: %[[D:.*]] = stablehlo.subtract %[[L]], %[[R]]
+  %0 = stablehlo.reduce(%a init: %one) across dimensions = [1, 0] : (tensor<4x8x3xi32>, tensor<i32>) -> tensor<3xi32>
+    reducer(%l: tensor<i32>, %r: tensor<i32>) {
+      %1 = stablehlo.subtract %l, %r : tensor<i32>
+      stablehlo.return %1 : tensor<i32>
+    }
+  return %0 : tensor<3xi32>
+}
