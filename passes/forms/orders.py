@@ -28,7 +28,7 @@ from dtensor.passes.ops.attributes import (
     spread_dims,
 )
 from dtensor.passes.ops.columnsort import sorted_dimension
-from dtensor.passes.ops.comparators import applied, is_stable, sorted_by
+from dtensor.passes.ops.comparators import applied, sorted_by
 from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.rule import OpInfo
@@ -96,9 +96,9 @@ def _count(sort: ir.Operation, place: int, dim: int, function: Rewriting) -> Non
 
 
 def _ignores_places(sort: ir.Operation, place: int) -> bool:
-    """Whether equal elements stay in their order, and the places are not compared."""
+    """Whether the places are not compared: elements that are equal stay in their order, or may."""
     pair = list(sort.regions[0].blocks[0].arguments)[2 * place : 2 * place + 2]
-    return is_stable(sort) and not any(map(is_read, pair))
+    return not any(map(is_read, pair))
 
 
 def _uses(places: Value, shape: Sequence[int]) -> Iterator[tuple[ir.Operation, int]]:

@@ -18,11 +18,6 @@ def applied(body: ir.Block, arguments: Sequence[Value], point: ir.InsertionPoint
     return [known.get(value, value) for value in end.operands]
 
 
-def is_stable(sort: ir.Operation) -> bool:
-    """Whether a sort leaves elements that are equal to it in their order."""
-    return "is_stable" in sort.attributes and ir.BoolAttr(sort.attributes["is_stable"]).value
-
-
 def sorted_by(
     make: Builder,
     values: Sequence[Value],
