@@ -51,7 +51,7 @@ _LOCAL = (
 _TIDY = (
     Stage("canonicalize", "index arithmetic of constants folds"),
     Stage("cse", "equal slices and masks are computed once"),
-    Stage("dtensor-outline", "XLA for CPUs computes sums once, and compiles equal layers once"),
+    Stage("dtensor-outline", "sums that many kernels of XLA for CPUs read are computed once"),
     Stage("dtensor-report-memory", "what one device holds; refused if that is too much"),
 )
 

@@ -80,7 +80,7 @@ class FindFormsPass(Pass):
     a few trips before, `y.at[i].set(f(y[i - 1]))`, are carried.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
     operations and CHLO's that broadcast, is said in those. A reduce of several arrays that have
-    nothing to do with one another is several.
+    nothing to do with one another is several, and one lists its dimensions in their order.
     """
 
     name: ClassVar[str] = "dtensor-find-forms"
