@@ -18,6 +18,7 @@ from dtensor.dialect.errors import LayoutError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.passes.ledger import Ledger
 from dtensor.runtime.array import ArrayType, DTensor, array_type, with_layout
+from dtensor.runtime.clients.agreement import agree_on_values
 from dtensor.runtime.keys import KeyKind, data_of
 from dtensor.runtime.padding import padded
 from dtensor.runtime.placement import layout_of, named_sharding
@@ -158,7 +159,11 @@ def _put(name: str, dtype: np.dtype[Any], layout: Layout, leaf: Any) -> Any:
     # that is written another way, or for a type that gives way to others.
     sharding = named_sharding(layout)
     if not isinstance(leaf, jax.Array):
-        return jax.device_put(padded(_copied(name, dtype, leaf), layout), sharding)
+        values = _copied(name, dtype, leaf)
+        if not sharding.is_fully_addressable:  # jax.device_put would send all of it to all clients
+            agree_on_values(f"argument {name}", values, layout.mesh)
+            return array_of(place(values, layout))
+        return jax.device_put(padded(values, layout), sharding)
     if leaf.weak_type:
         leaf = leaf.astype(dtype)
     leaf = padded(leaf, layout)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
+from zlib import crc32
 
 import jax
 import jax.numpy as jnp
@@ -70,11 +72,7 @@ def barrier(
         _, names = exchange("barrier", clients, name, point, wait / 1000)
         _same(names, "where they wait, at the barrier", _SAME_CALLS)
     # A device runs one program after the other, so when this sum is there, all before it are done.
-    own, whole = (
-        NamedSharding(jax_mesh(mesh), PartitionSpec(*axes)) for axes in ([mesh.axis_names], [])
-    )
-    ones = jax.make_array_from_callback((mesh.size,), own, lambda i: np.ones(mesh.size)[i])
-    jax.jit(jnp.sum, out_shardings=whole)(ones).block_until_ready()
+    _on_all(mesh, jnp.sum, np.float32(1)).block_until_ready()
 
 
 def agree_on_program(fingerprint: str, mesh: Mesh) -> None:
@@ -89,6 +87,40 @@ def agree_on_program(fingerprint: str, mesh: Mesh) -> None:
     if len(clients) > 1:
         remedy = _SAME_CALLS.replace(" in the", " with the same shapes and layouts, in the")
         agree("program", clients, {"program {}": fingerprint[:12]}, remedy)
+
+
+def agree_on_values(name: str, values: np.ndarray[Any, Any], mesh: Mesh) -> None:
+    """Check that all clients with devices in `mesh` have these values, by their checksums.
+
+    Values are compared by their bits: a NaN is as good as any other.
+
+    Args:
+        name: what messages call the values.
+        values: what this client has.
+        mesh: over several clients, this one among them.
+
+    Raises:
+        ClientError: another client has other values.
+    """
+    own = np.uint32(crc32(np.ascontiguousarray(values).view(np.uint8)))
+    found = np.asarray(_on_all(mesh, jnp.copy, own))
+    clients = [device.process_index for device in jax_mesh(mesh).devices.flat]
+    sums = {client: f"checksum {found[i]:08x}" for i, client in enumerate(clients)}
+    _same(sums, name, "each must pass the whole array; dtensor.pack makes one of what each has")
+
+
+def _on_all(mesh: Mesh, function: Callable[[Any], Any], own: np.generic) -> jax.Array:
+    """What `function` makes of a vector with a number of each device's client."""
+    split = NamedSharding(jax_mesh(mesh), PartitionSpec(mesh.axis_names))
+    numbers = np.full(mesh.size, own)
+    array = jax.make_array_from_callback(numbers.shape, split, numbers.__getitem__)
+    return _whole(mesh, function)(array)
+
+
+@cache
+def _whole(mesh: Mesh, function: Callable[[Any], Any]) -> Callable[[Any], jax.Array]:
+    """`function`, whose result all devices have."""
+    return jax.jit(function, out_shardings=NamedSharding(jax_mesh(mesh), PartitionSpec()))
 
 
 def clients_of(mesh: Mesh) -> tuple[int, ...]:

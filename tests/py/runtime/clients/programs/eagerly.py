@@ -44,6 +44,12 @@ assert int(packed.sum()) == 3 * (0 + 1 + 2 + 3)
 with pytest.raises(dtensor.LayoutError, match="got 4 shards for the 2 local devices of mesh"):
     dtensor.pack([np.zeros(3)] * 4, Layout([("x", "y")], mesh))
 
+holes = np.where(values % 3 == 0, np.nan, values)  # of which jax says that no client has the same
+doubled = dtensor.jit(lambda a: 2 * a, mesh=mesh, in_layouts=[Layout(["x", "y"], mesh)])
+np.testing.assert_array_equal(dtensor.relayout(doubled(holes), whole), 2 * holes)
+with pytest.raises(dtensor.ClientError, match=r"differ in argument a: checksum .{8} on client 0; "):
+    doubled(values + me)
+
 first = dtensor.create_mesh([("w", 2)])  # all of client 0
 assert first.num_local_devices() == (0 if me else 2)
 b = dtensor.copy_to_mesh(np.arange(4.0), Layout(["w"], first)) + 1
