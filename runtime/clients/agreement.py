@@ -102,7 +102,7 @@ def agree_on_values(name: str, values: np.ndarray[Any, Any], mesh: Mesh) -> None
     Raises:
         ClientError: another client has other values.
     """
-    own = np.uint32(crc32(np.ascontiguousarray(values).view(np.uint8)))
+    own = np.uint32(crc32(np.ascontiguousarray(values).view(np.uint8).data))
     found = np.asarray(_on_all(mesh, jnp.copy, own))
     clients = [device.process_index for device in jax_mesh(mesh).devices.flat]
     sums = {client: f"checksum {found[i]:08x}" for i, client in enumerate(clients)}

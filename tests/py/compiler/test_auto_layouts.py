@@ -25,7 +25,8 @@ from dtensor.runtime.client import create_mesh
 MESHES = {"8": create_mesh([("data", 8)]), "2x4": create_mesh([("data", 2), ("model", 4)])}
 PROPAGATE = "dtensor-propagate"
 BATCH = (64, 32)
-BOTH = ["mlp", pytest.param("block", marks=pytest.mark.slow)]
+LARGE = [pytest.mark.slow, pytest.mark.long]
+BOTH = ["mlp", pytest.param("block", marks=LARGE)]
 
 
 def array(*shape: int) -> Any:
@@ -175,7 +176,7 @@ def test_a_compilation_with_them_is_planned_for_about_that(model: str, mesh: str
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("model", "mesh"),
-    [("mlp", "8"), ("mlp", "2x4"), pytest.param("block", "8", marks=pytest.mark.slow)],
+    [("mlp", "8"), ("mlp", "2x4"), pytest.param("block", "8", marks=LARGE)],
 )
 def test_under_a_cap_the_state_is_split_and_gathered(model: str, mesh: str) -> None:
     cap = state_bytes(model) / 6 + batch_bytes(MESHES[mesh])

@@ -64,6 +64,7 @@ BOTH = [["x", UNSHARDED], [UNSHARDED, UNSHARDED, "y"], [UNSHARDED, "y", UNSHARDE
 TURNED = [["y", "x"], [UNSHARDED, "x", UNSHARDED], [UNSHARDED, UNSHARDED, "x"]]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("rows", "width"), [(64, 32), (51, 30)])
 @pytest.mark.parametrize("layouts", [ROWS, BOTH, TURNED])
 def test_layers_and_their_gradients_are_those_of_one_device(
@@ -73,6 +74,7 @@ def test_layers_and_their_gradients_are_those_of_one_device(
     run(step, GRID, layouts, *values(rows, width), error=2e-4, absolute=2e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8])
 @pytest.mark.parametrize(("rows", "width"), [(256, 32), (151, 30)])
 @pytest.mark.parametrize("layouts", [ROWS, BOTH, TURNED])
