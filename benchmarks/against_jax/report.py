@@ -8,11 +8,13 @@ file, and from there come the tables and the chart. Without a file, the tables a
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
 import statistics
 import sys
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,9 +170,14 @@ def page(name: str) -> tuple[str, str]:
     return text, with_table(text, markdown(results, PAGES[name]))
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Put a run into the pages."""
-    for given in arguments:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", nargs="?", type=Path, help="of the run; default: the last one")
+    given = parser.parse_args(arguments).results
+    if given is not None:
         shutil.copyfile(given, RESULTS)
     for name in PAGES:
         (ROOT / name).write_text(page(name)[1], encoding="utf-8")
@@ -179,4 +186,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -109,7 +109,10 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool)
         apart = tuple([one | other for one, other in combinations(apart, 2)])
     last = (everything,) if has_few else apart
     problem.let_change(last)
-    ends_together = not has_few or _has_few_choices(problem, _MOST_CHOICES)
+    ends_together = not has_few or (
+        _about_how_many_choices(problem, everything) <= _MOST_CHOICES * 1.5
+        and _has_few_choices(problem, _MOST_CHOICES)
+    )
     if ends_together and _costs_no_less(problem, limits.below):
         return False
     turns: list[Moves | None] = [(free,) for free in apart]
@@ -152,6 +155,17 @@ def _has_few_choices(problem: Problem, most: float) -> bool:
         if count > most:
             return False
     return True
+
+
+def _about_how_many_choices(problem: Problem, axes: frozenset[int]) -> int:
+    """How many choices `_has_few_choices` counts, without making the strategies.
+
+    Where few are kept of each node that is near the truth; many nodes take long to make them.
+    """
+    maker, nodes = problem.maker, problem.graph.nodes
+    about = [min(maker.choices(nodes[n]) ** len(axes), maker.most) for n in problem.example]
+    users = [sum([about[n] for n in {n for n, _ in v.uses}]) for v in problem.values]
+    return sum([about[v.producer] * n for v, n in zip(problem.values, users, strict=True)])
 
 
 def _consider_all(problem: Problem, most: int) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.cost.model import CostModel
-from dtensor.passes.propagation.places import MAX_RANK, WHOLE, Places
+from dtensor.passes.propagation.places import MAX_RANK, WHOLE, Places, split_place
 from dtensor.passes.relayout.search import plan
 from dtensor.passes.sharding.specs import RankSpecs, overlaps
 
@@ -254,21 +254,36 @@ class SpecSteps:
         return overlap
 
     def _search(self, before: int, after: int) -> tuple[float, float]:
-        """One sub-axis moves ahead of blocks of its dimension, or behind them: what that takes."""
-        shape = [1] * self.specs.rank
-        for spec in (before, after):
-            for place, size in zip(self.specs.places[spec], self.sizes, strict=True):
-                if place > WHOLE:
-                    major, dim = divmod(place, MAX_RANK)
-                    shape[dim] = math.lcm(shape[dim], major * size)
-        layouts = self.specs.layout(before), self.specs.layout(after)
+        """One sub-axis moves ahead of blocks of its dimension, or behind them: what that takes.
+
+        A tensor that has the dimensions alone in which it moves takes as much for each byte.
+        """
+        sides = self.specs.places[before], self.specs.places[after]
+        moves = [pair for pair in zip(*sides, strict=True) if pair[0] != pair[1]]
+        dims = sorted({place % MAX_RANK for place in chain(*moves)})
+        shape, splits = [1] * self.specs.rank, 1
+
+        def there(place: int, size: int) -> int:
+            if place <= WHOLE:
+                return place
+            major, dim = divmod(place, MAX_RANK)
+            if dim not in dims:
+                return WHOLE
+            dim = dims.index(dim)
+            shape[dim] = math.lcm(shape[dim], major * size)
+            return split_place(dim, major)
+
+        one, other = (tuple(map(there, places, self.sizes)) for places in sides)
+        for place, size in zip(one, self.sizes, strict=True):
+            splits *= size if place > WHOLE else 1
+        layouts = self.specs.layout_at(one), self.specs.layout_at(other)
         start = rate = 0.0
         for step in plan(*layouts, shape, 1.0, self.cost):
             if not step.is_local:
                 link = self.cost.axes_link(step.axes)
                 start += step.collectives * link.alpha
                 rate += step.wire_bytes / (math.prod(shape) * link.bytes_per_second)
-        return start, rate
+        return start, rate * splits / self.specs.splits[before]
 
 
 def _are_neighbours(places: Places, moving: Sequence[int], sizes: Sequence[int]) -> bool:

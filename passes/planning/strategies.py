@@ -145,7 +145,7 @@ class Maker:
         free: Sequence[Free] = (None,) if moves is None else moves
         if moves and len(moves) > 1:
             every = frozenset[int]().union(*moves)
-            free = (every,) if self._choices(node) ** len(every) <= self.most else moves
+            free = (every,) if self.choices(node) ** len(every) <= self.most else moves
         sets = [self._all(node, now, each) for each in free]
         found = tuple(dict.fromkeys(chain.from_iterable(sets)))
         if len(found) > self.most:
@@ -163,14 +163,15 @@ class Maker:
             found = (now, *found)
         return Options(found)
 
-    def _choices(self, node: Node) -> int:
+    def choices(self, node: Node) -> int:
         """About how many ways there are for a node to use one sub-axis."""
         if node.rule is not None:
             blocks = self._factor_blocks.get(node.index, ())
             return 1 + len(node.rule.factors) + sum(map(len, blocks)) + len(self._passes(node))
         values = (*node.operands, *node.results)
         return 1 + max(
-            [len(self.graph.types[v].shape) + sum(map(len, self._blocks[v])) for v in values]
+            [len(self.graph.types[v].shape) + sum(map(len, self._blocks[v])) for v in values],
+            default=0,
         )
 
     def whole(self, node: Node) -> Strategy:

@@ -79,7 +79,11 @@ class RankSpecs:
 
     def layout(self, spec: int) -> Layout:
         """The layout that a spec stands for."""
-        return self._table.layout(self.rank, self.places[spec])
+        return self.layout_at(self.places[spec])
+
+    def layout_at(self, places: Places) -> Layout:
+        """The layout in which every sub-axis has the given place."""
+        return self._table.layout(self.rank, places)
 
 
 class Specs:
