@@ -95,6 +95,11 @@ class CompileOptions:
             raise CompileError("print_ir_after is a string; it must be a tuple of pass names")
         object.__setattr__(self, "print_ir_after", tuple(self.print_ir_after))
 
+    @property
+    def is_own(self) -> bool:
+        """Whether they name what this process alone has: operations, passes, or where to print."""
+        return bool(self.ops or self.pipeline or self.print_ir_after)
+
     def _check_planner(self) -> None:
         if self.machine is not None:
             if self.cost is not None:

@@ -27,6 +27,7 @@ from dtensor.compiler.calls import (
 )
 from dtensor.compiler.explicit import auto_mesh, explicit_mesh
 from dtensor.compiler.jax_frontend import TracedArray, unflattening
+from dtensor.compiler.kept_plans import kept_plan
 from dtensor.compiler.planned import Planned, infos
 from dtensor.compiler.program import CompiledProgram
 from dtensor.compiler.progress import phases
@@ -105,25 +106,27 @@ class Lowered(Planned):
         return self._result
 
     def _run(self, after: Callable[..., None] | None) -> driver.DriverResult:
-        source = self._source
+        source, options = self._source, self._source.options
+        given: dict[str, Any] = {
+            "source": source.module,
+            "filename": source.filename,
+            "mesh": source.mesh,
+            "in_layouts": source.in_layouts,
+            "out_layouts": source.out_layouts,
+            "options": options,
+            "donated": source.donated,
+            "argument_names": [argument.name for argument in source.args],
+            "result_names": [result.name for result in source.results],
+            "machine": machine_of(source.mesh, source.target),
+            "platform": _platform(source),
+        }
         with phases(f"planning {source.name}") as begin:
-            result = driver.compile_module(
-                source.module,
-                source.filename,
-                source.mesh,
-                list(source.in_layouts),
-                list(source.out_layouts),
-                source.options,
-                after,
-                source.donated,
-                [argument.name for argument in source.args],
-                [result.name for result in source.results],
-                machine_of(source.mesh, source.target),
-                _platform(source),
-                begin,
-            )
+            plan = functools.partial(driver.compile_module, **given, after=after, before=begin)
+            # Nothing else depends on what this process alone has, or shows how it is done.
+            is_kept = not (after or source.host_callbacks or source.keepalives or options.is_own)
+            result = kept_plan(given, plan) if is_kept else plan()
         unknown = unknown_machine(source.mesh, source.target)
-        if unknown and source.options.machine is None and source.options.cost is None:
+        if unknown and options.machine is None and options.cost is None:
             result.ledger.warn(None, unknown)
         return result
 

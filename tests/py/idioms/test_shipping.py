@@ -2,6 +2,10 @@
 
 import os
 import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +18,8 @@ from jax.sharding import PartitionSpec as P
 
 import dtensor
 from dtensor import CompileError, Layout, copy_to_mesh, jit
+from dtensor.compiler.kept_plans import kept_plan
 from dtensor.runtime.placement import jax_mesh
-from tests.py import fresh
 
 MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
 X = np.arange(24, dtype=np.float32).reshape(6, 4) / 10
@@ -104,6 +108,9 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 events = []
 jax.monitoring.register_event_listener(lambda event, **rest: events.append(event))
 import dtensor
+from dtensor.compiler import driver
+passes, planned = driver.compile_module, []
+driver.compile_module = lambda **given: planned.append(given["options"]) or passes(**given)
 mesh = dtensor.create_mesh([("x", 2), ("y", 4)])
 
 def product(a, b):
@@ -121,11 +128,61 @@ else:
 assert found.to_jax()[1, 2] == 8
 print(events.count("/jax/compilation_cache/cache_misses") == 0)
 print(events.count("/jax/compilation_cache/cache_hits") >= 2)
+for options in (None, dtensor.CompileOptions(effort="fast")):
+    step = dtensor.jit(product, in_layouts=layouts, options=options)
+    assert [c.kind for c in step.lower(a, b).compile().collectives] == ["all_reduce"]
+print(len(planned))
 """
 
 
-def test_another_process_finds_the_program_in_the_cache(tmp_path: Path) -> None:
-    words = ["-c", SCRIPT, str(tmp_path)]
-    printed = [fresh.run(words, env=os.environ).stdout for _ in "12"]
-    assert printed[1] == "True\nTrue\n"
-    assert printed[0].startswith("False\n")
+def test_another_process_finds_programs_and_plans_in_the_cache(tmp_path: Path) -> None:
+    printed = []
+    for seed in "12":  # of the hashes of strings
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        printed.append(subprocess.check_output(command, env=env, text=True).split())
+    assert printed[0][0] == "False"
+    assert printed[0][2] == "4"  # plans: from three lines, and with two efforts
+    assert printed[1] == ["True", "True", "0"]
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[Path]:
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    before = [getattr(jax.config, name) for name in names]
+    for name, value in zip(names, (str(tmp_path), 0), strict=True):
+        jax.config.update(name, value)
+    yield tmp_path
+    for name, value in zip(names, before, strict=True):
+        jax.config.update(name, value)
+
+
+def test_a_plan_is_kept_by_all_that_it_depends_on(cache: Path) -> None:
+    given = {"layouts": LAYOUTS[1:], "cost": dtensor.CostModel(), "text": b"x", "none": None}
+    number = count(1)
+
+    def plan(**others: Any) -> Any:
+        return kept_plan({**given, **others}, lambda: [next(number)])
+
+    assert plan() == plan() == [1]
+    assert plan(text="x") == [2]
+    assert plan(layouts=(Layout(["x"], MESH),)) == [3]
+    assert plan(layouts=(Layout(["y"], dtensor.create_mesh([("y", 4)])),)) == [4]
+    with pytest.raises(TypeError, match="a plan depends on <object"):
+        plan(text=object())
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1)
+    assert [plan(text=b"y") for _ in "12"] == [[5], [6]]  # made sooner than is kept
+    assert plan() == [1]
+    plans = list(cache.glob("dtensor-plan-*"))
+    assert len(plans) == 4
+    for file in plans:
+        file.write_bytes(file.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match=f"{cache} has a damaged plan, .*; delete that file"):
+        assert plan() == [7]
+
+
+def test_a_cache_that_cannot_be_used_is_a_warning(cache: Path) -> None:
+    (cache / "file").touch()
+    jax.config.update("jax_compilation_cache_dir", str(cache / "file"))
+    with pytest.warns(UserWarning, match="file cannot be read: .*File exists"):
+        assert kept_plan({}, lambda: [1]) == [1]
