@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.calls import is_dtensor, struct_of, types_of
 from dtensor.compiler.jax_frontend import TracedArray, argument_names
+from dtensor.compiler.kept_plans import kept_plan
 from dtensor.compiler.layout_rules import Rule, shortest_rules
 from dtensor.compiler.layouts import path_text
 from dtensor.compiler.options import CompileOptions, check_arguments
@@ -27,6 +29,7 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ARG_ATTRS, PROPAGATION_BARRIER, RES_ATTRS
 from dtensor.passes.base import PassState
 from dtensor.passes.cost.machine import Machine
+from dtensor.passes.cost.model import CostModel
 from dtensor.passes.cost.units import quantity, seconds_text
 from dtensor.passes.functions import main_function, set_boundary_layouts
 from dtensor.passes.graph import Graph, read_graph
@@ -204,38 +207,57 @@ def plan_source(
             "arguments to find layouts for them"
         )
     options = source.options
-    given = [
+    pinned = [
         None if is_free and not (layout is not None and layout.has_open) else layout
         for is_free, layout in zip(free, source.in_layouts, strict=True)
     ]
+    machine = machine_of(source.mesh, source.target)
+    given: dict[str, Any] = {
+        "module": source.module,
+        "filename": source.filename,
+        "name": source.name,
+        "mesh": source.mesh,
+        "in_layouts": pinned,
+        "out_layouts": source.out_layouts,
+        "cost": options.cost,
+        "machine": machine if options.machine is None else Machine.of(options.machine),
+        "ties": {a: r for a, r in ties.items() if source.out_layouts[r] is None},
+        "max_bytes": max_bytes,
+        "effort": options.effort,
+    }
+    plan = partial(_plan, **given)
+    return plan() if source.calls_python else kept_plan(given, plan)
+
+
+def _plan(
+    module: bytes | str,
+    filename: str,
+    name: str,
+    mesh: Mesh,
+    in_layouts: Sequence[Layout | None],
+    out_layouts: Sequence[Layout | None],
+    cost: CostModel | None,
+    machine: Machine | None,
+    ties: Mapping[int, int],
+    max_bytes: float | None,
+    effort: str,
+) -> AutoPlan:
     with make_context(), ir.Location.unknown():
-        module = parse_module(source.module, source.filename)
-        set_boundary_layouts(main_function(module), ARG_ATTRS, given)
-        outs = list(source.out_layouts)
-        set_boundary_layouts(main_function(module), RES_ATTRS, outs)
-        state = PassState(
-            mesh=source.mesh,
-            meshes={source.mesh.symbol: source.mesh},
-            cost=options.cost,
-            machine=machine_of(source.mesh, source.target)
-            if options.machine is None
-            else Machine.of(options.machine),
-        )
-        Pipeline.parse(_TO_THE_GRAPH).run(module, state)
-        graph = read_graph(main_function(module))
-        _refuse_barriers(graph, source.name)
-        pins = read_pins(graph, state.meshes)
-        plan = plan_arguments(
-            # Any op may be left whole: no layout by hand is to have a strategy that is missing.
-            Task.of(graph, pins, source.mesh, state.cost_model()),
-            {a: r for a, r in ties.items() if source.out_layouts[r] is None},
-            max_bytes,
-            EFFORTS[options.effort],
-        )
+        parsed = parse_module(module, filename)
+        main = main_function(parsed)
+        set_boundary_layouts(main, ARG_ATTRS, in_layouts)
+        set_boundary_layouts(main, RES_ATTRS, out_layouts)
+        state = PassState(mesh=mesh, meshes={mesh.symbol: mesh}, cost=cost, machine=machine)
+        Pipeline.parse(_TO_THE_GRAPH).run(parsed, state)
+        graph = read_graph(main_function(parsed))
+        _refuse_barriers(graph, name)
+        # Any op may be left whole: no layout by hand is to have a strategy that is missing.
+        task = Task.of(graph, read_pins(graph, state.meshes), mesh, state.cost_model())
+        plan = plan_arguments(task, ties, max_bytes, EFFORTS[effort])
     if plan is None:
         raise MemoryLimitError(
             f"no layouts were found in which one device holds at most {max_bytes:.0f} bytes of the "
-            f"arguments of {source.name}; use more devices, or raise max_bytes_per_device"
+            f"arguments of {name}; use more devices, or raise max_bytes_per_device"
         )
     return plan
 

@@ -27,7 +27,7 @@ def check_can_leave(source: Source) -> None:
     Raises:
         CompileError: it calls Python functions or uses variables, which stay behind.
     """
-    if source.host_callbacks or source.keepalives:
+    if source.calls_python:
         raise CompileError(
             f"{source.short()} calls Python functions, which another process does not have; leave "
             "out jax.debug.print and the callbacks"

@@ -66,6 +66,11 @@ class Source:
     explicit: AbstractMesh | None = None
     variables: Use | None = None
 
+    @property
+    def calls_python(self) -> bool:
+        """Whether it calls Python functions, which another process does not have."""
+        return bool(self.host_callbacks or self.keepalives)
+
     def short(self) -> str:
         """Its name and mesh, for representations: `step on mesh(x=2, y=4)`."""
         return self.name if self.mesh is None else f"{self.name} on {self.mesh.short()}"

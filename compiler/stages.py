@@ -122,8 +122,7 @@ class Lowered(Planned):
         }
         with phases(f"planning {source.name}") as begin:
             plan = functools.partial(driver.compile_module, **given, after=after, before=begin)
-            # Nothing else depends on what this process alone has, or shows how it is done.
-            is_kept = not (after or source.host_callbacks or source.keepalives or options.is_own)
+            is_kept = not (after or source.calls_python or options.is_own)
             result = kept_plan(given, plan) if is_kept else plan()
         unknown = unknown_machine(source.mesh, source.target)
         if unknown and options.machine is None and options.cost is None:

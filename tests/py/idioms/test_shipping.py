@@ -181,6 +181,18 @@ def test_a_plan_is_kept_by_all_that_it_depends_on(cache: Path) -> None:
         assert plan() == [7]
 
 
+def test_layouts_that_were_found_are_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for _ in "12":
+        found.append(dtensor.auto_layouts(jnp.matmul, X, X.T, mesh=MESH))
+        assert len(list(cache.glob("dtensor-plan-*"))) == 1
+        monkeypatch.setattr("dtensor.compiler.auto_layouts.plan_arguments", None)
+    assert found[0].in_layouts == found[1].in_layouts
+    assert (found[0].cost, found[0].bound) == (found[1].cost, found[1].bound)
+    with pytest.raises(TypeError, match="not callable"):
+        dtensor.auto_layouts(jnp.matmul, X, X.T, mesh=MESH, max_bytes_per_device=200)
+
+
 def test_a_cache_that_cannot_be_used_is_a_warning(cache: Path) -> None:
     (cache / "file").touch()
     jax.config.update("jax_compilation_cache_dir", str(cache / "file"))
