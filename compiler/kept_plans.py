@@ -43,11 +43,12 @@ def kept_plan(given: Mapping[str, Any], make: Callable[[], T]) -> T:
         given: all that the result depends on, by name: numbers, texts, collections, dataclasses.
         make: makes the result, which can be pickled.
     """
-    folder: str | None = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
-    if not folder or not jax.config.jax_enable_compilation_cache:  # type: ignore[attr-defined]
+    how: Any = jax.config
+    folder = how.jax_compilation_cache_dir
+    if not folder or not how.jax_enable_compilation_cache:
         return make()
     try:
-        kept = _cache(folder, jax.config.jax_compilation_cache_max_size)  # type: ignore[attr-defined]
+        kept = _cache(folder, how.jax_compilation_cache_max_size)
         key = f"dtensor-plan-{sha256(_sources() + _written(given).encode()).hexdigest()}"
         found = kept.get(key)
     except (OSError, RuntimeError) as error:  # jax says the same of what XLA compiled
@@ -60,19 +61,15 @@ def kept_plan(given: Mapping[str, Any], make: Callable[[], T]) -> T:
         _warn(folder, f"has a damaged plan, {key}-cache; delete that file")
     start = time.monotonic()
     result = make()
+    is_long = time.monotonic() - start >= how.jax_persistent_cache_min_compile_time_secs
     number, _ = jax_process() or (0, 1)  # all clients make the same; the first writes it
-    if found is None and number == 0 and time.monotonic() - start >= _least_seconds():
+    if found is None and is_long and number == 0:
         whole = pickle.dumps(result)
         try:
             kept.put(key, sha256(whole).digest() + whole)
         except OSError as error:
             _warn(folder, f"cannot be written: {error}")
     return result
-
-
-def _least_seconds() -> float:
-    seconds: float = jax.config.jax_persistent_cache_min_compile_time_secs  # type: ignore[attr-defined]
-    return seconds
 
 
 @cache
