@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 
@@ -34,14 +34,13 @@ class Limits:
     """How long to search, in counts: a plan never depends on how fast the machine is.
 
     Attributes:
-        passes: rounds of messages, there and back, where there is no elimination.
         turns: how often each of many mesh axes is laid out anew, the others held.
-        specs: about, of one tensor, where all of many mesh axes may change at once.
+        specs: about, of one tensor, where all of many mesh axes may change at once; 0 is never.
         most: choices of two neighbours, summed over all, where one or two axes change together.
         choices: the same, where more axes may with no strategy left out.
         small: nodes of the problems where they may, and that are searched from a second start.
         pairs: whether two of many are laid out anew together in larger ones too.
-        effort: of the elimination, where they do not; None leaves it at what they lead to.
+        effort: of the elimination.
         sweeps: rounds of single changes after that.
         polish: rounds of messages after that, which may find a better plan; they need the bound.
         bound: whether to find what no plan costs less than.
@@ -50,14 +49,13 @@ class Limits:
         below: seconds; where messages prove that no plan costs less, none is looked for.
     """
 
-    passes: int = 16
     turns: int = 4
     specs: int = 300
     most: int = 4_000_000
     choices: int = 2_000_000
     small: int = 200
     pairs: bool = False
-    effort: Effort | None = field(default_factory=Effort)
+    effort: Effort = Effort()
     sweeps: int = 4
     polish: int = 0
     bound: bool = False
@@ -66,7 +64,12 @@ class Limits:
 
 
 EFFORTS: Final[Mapping[str, Limits]] = {
-    "fast": Limits(turns=2, specs=0, effort=None),
+    "fast": Limits(
+        turns=2,
+        specs=0,
+        effort=Effort(table=10_000, passes=4, more=0, windows=0, rounds=0),
+        sweeps=2,
+    ),
     "normal": Limits(),
     "best": Limits(
         specs=2000,

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dtensor.passes.planning.model import Costs, Model
+from dtensor.passes.planning.model import Costs
 
 _STALL = 2e-6  # of the bound; a pass that raises it by less is idle
 _PATIENCE = 6  # idle passes in a row, and no more follow
@@ -213,14 +213,3 @@ class Messages:
 def long_rows(table: Costs) -> Costs:
     """The table, its longer dimension contiguous in memory: loops over a short one take long."""
     return np.asarray(table, order="F" if len(table) > table.shape[1] else "C")
-
-
-def promising(model: Model, passes: int) -> tuple[list[int], bool]:
-    """The cheapest states that some rounds of messages meet, and whether they prove them such."""
-    now = model.cost(model.start)
-    messages = Messages(dict(enumerate(model.unary)), model.tables, now)
-    messages.run(passes, _MET, looks=True)
-    is_least = messages.gap <= _MET
-    if messages.least >= now * (1 - _MET):
-        return list(model.start), is_least
-    return [messages.states[x] for x in range(len(model.unary))], is_least

@@ -18,8 +18,7 @@ from dtensor.passes.planning.problem import Problem, ValueClass, saved
 from dtensor.passes.planning.steps import Numbers
 
 Costs = NDArray[np.float64]
-COARSE = 100  # states of the copies of one value: up to here any spec may be the one that is shared
-FINE = 1000  # the same where more is tried
+_MANY = 1000  # states of the copies of one value: up to here any spec may be the one that is shared
 BIG = 1e7  # microseconds: what cannot be
 
 
@@ -94,15 +93,12 @@ class Model:
         return unary + sum(tables)
 
 
-def make_model(problem: Problem, most_states: int = COARSE) -> Model:
+def make_model(problem: Problem) -> Model:
     """The model of a problem; it can express the present plan.
 
-    Variables are in program order: what a value is held in stands behind what makes it.
-
-    Args:
-        problem: with a plan.
-        most_states: of the copies of one value, if any spec may be the one that its users share;
-            where these would be more, it is one coarser than what is produced, or the plan's.
+    Variables are in program order: what a value is held in stands behind what makes it. Users of a
+    value may share any spec, or, where that makes too many states, one that is coarser than what is
+    produced, or the plan's.
     """
     model = Model()
     made: list[list[ValueClass]] = [[] for _ in problem.now]
@@ -116,7 +112,7 @@ def make_model(problem: Problem, most_states: int = COARSE) -> Model:
         model.add_node(problem, node)
         for value in made[node]:
             if len({n for n, _ in value.uses}) > 1:
-                copies.append(_copies(model, problem, value, most_states))
+                copies.append(_copies(model, problem, value))
     for value in problem.values:
         if len({n for n, _ in value.uses}) == 1:
             _add_move(model, problem, value)
@@ -192,9 +188,9 @@ class Copies(NamedTuple):
         return nearest
 
 
-def _copies(model: Model, problem: Problem, value: ValueClass, most_states: int) -> Copies:
+def _copies(model: Model, problem: Problem, value: ValueClass) -> Copies:
     given = problem.options(value.producer).column(~value.slot)
-    first, shared, is_coarse = _states(problem, value, most_states)
+    first, shared, is_coarse = _states(problem, value)
     model.is_coarse |= is_coarse
     unary = moves(problem, value, first, shared)
     now_first, now_shared = _now(problem, value)
@@ -223,7 +219,7 @@ def _now(problem: Problem, value: ValueClass) -> tuple[int, tuple[int, ...]]:
     return given, tuple(sorted(wanted))
 
 
-def _states(problem: Problem, value: ValueClass, most_states: int) -> tuple[Numbers, Numbers, bool]:
+def _states(problem: Problem, value: ValueClass) -> tuple[Numbers, Numbers, bool]:
     """Produced specs, each alone and with one shared copy: a coarser spec, or what several want.
 
     Returns:
@@ -235,7 +231,7 @@ def _states(problem: Problem, value: ValueClass, most_states: int) -> tuple[Numb
     for node, k in value.uses:
         counts[problem.options(node).distinct(k)] += 1
     produced = problem.options(value.producer).distinct(~value.slot)
-    is_coarse = len(produced) * np.count_nonzero(counts) > most_states
+    is_coarse = len(produced) * np.count_nonzero(counts) > _MANY
     if not is_coarse:
         allowed = np.broadcast_to(counts > 0, (len(produced), len(specs))).copy()
     else:

@@ -22,8 +22,7 @@ import numpy as np
 from dtensor.passes.planning.descend import descend
 from dtensor.passes.planning.eliminate import Elimination
 from dtensor.passes.planning.limits import Effort, Limits
-from dtensor.passes.planning.messages import promising
-from dtensor.passes.planning.model import COARSE, FINE, Model, make_model
+from dtensor.passes.planning.model import Model, make_model
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.refine import refine
 from dtensor.passes.planning.relax import fixed_cost, relaxed_model
@@ -70,6 +69,7 @@ def solve(problem: Problem, limits: Limits) -> bool:
 _MANY_AXES = 3  # mesh axes: then many programs have too many strategies
 _MANY_DIMS = 8  # of one tensor: three sub-axes may split it in 700 ways, and it has as many specs
 _MOST_CHOICES = 800_000  # of two neighbours, summed over all, where some are left out
+_SURELY_MANY = 1_200_000  # the same, as an estimate says that is right within a fifth there
 
 
 def _most_dims(problem: Problem) -> int:
@@ -109,10 +109,7 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool)
         apart = tuple([one | other for one, other in combinations(apart, 2)])
     last = (everything,) if has_few else apart
     problem.let_change(last)
-    ends_together = not has_few or (
-        _about_how_many_choices(problem, everything) <= _MOST_CHOICES * 1.5
-        and _has_few_choices(problem, _MOST_CHOICES)
-    )
+    ends_together = limits.specs > 0 and not (has_few and _has_many_choices(problem, everything))
     if ends_together and _costs_no_less(problem, limits.below):
         return False
     turns: list[Moves | None] = [(free,) for free in apart]
@@ -157,15 +154,17 @@ def _has_few_choices(problem: Problem, most: float) -> bool:
     return True
 
 
-def _about_how_many_choices(problem: Problem, axes: frozenset[int]) -> int:
-    """How many choices `_has_few_choices` counts, without making the strategies.
+def _has_many_choices(problem: Problem, axes: frozenset[int]) -> bool:
+    """Whether the tables are large where all axes change, and few strategies of a node are kept.
 
-    Where few are kept of each node that is near the truth; many nodes take long to make them.
+    About how many choices there are is said without making the strategies, which takes long where
+    there are many nodes.
     """
     maker, nodes = problem.maker, problem.graph.nodes
     about = [min(maker.choices(nodes[n]) ** len(axes), maker.most) for n in problem.example]
     users = [sum([about[n] for n in {n for n, _ in v.uses}]) for v in problem.values]
-    return sum([about[v.producer] * n for v, n in zip(problem.values, users, strict=True)])
+    count = sum([about[v.producer] * n for v, n in zip(problem.values, users, strict=True)])
+    return count > _SURELY_MANY or not _has_few_choices(problem, _MOST_CHOICES)
 
 
 def _consider_all(problem: Problem, most: int) -> None:
@@ -180,7 +179,7 @@ def _costs_no_less(problem: Problem, seconds: float) -> bool:
     """Whether messages soon prove that no strategies that may be taken cost less."""
     if seconds == math.inf:
         return False
-    core = Elimination(make_model(problem, FINE), Effort())
+    core = Elimination(make_model(problem), Effort())
     core.reduce()
     least = seconds * 1e6 - fixed_cost(problem)
     if not core.left:
@@ -213,11 +212,8 @@ def _in_turn(
 
 def _search(problem: Problem, limits: Limits) -> bool:
     """Leave the cheapest plan found among the strategies that may be taken; whether it is that."""
-    model = make_model(problem, COARSE if limits.effort is None else FINE)
-    if limits.effort is None:
-        states, is_least = promising(model, limits.passes)
-    else:
-        states, is_least = _eliminate(model, limits.effort)
+    model = make_model(problem)
+    states, is_least = _eliminate(model, limits.effort)
     _try(problem, model, states, limits.sweeps)
     return is_least and not model.is_coarse
 
@@ -248,7 +244,7 @@ def improve_by_messages(problem: Problem, rounds: int, sweeps: int) -> None:
     sweeps of single changes.
     """
     for _ in range(rounds):
-        model = make_model(problem, FINE)
+        model = make_model(problem)
         upper = model.cost(model.start)
         found = lower_bound(model, upper)
         if found.cost >= upper * (1 - _GAIN) or not _try(problem, model, found.states, sweeps):
