@@ -15,6 +15,7 @@ import numpy as np
 
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
+from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.context import anywhere
 from dtensor.runtime.donation import Run, guarded
 from dtensor.runtime.in_flight import throttled
@@ -82,6 +83,9 @@ def _cutter(shape: Shape, layout: Layout) -> Run:
 
     jitted = jax.jit(cut, out_shardings=(sharding,))
     return throttled(layout.mesh, guarded(jitted, ["x"], []))
+
+
+resets.append(_cutter.cache_clear)
 
 
 def ranges_of(index: Sequence[slice], shape: Sequence[int]) -> Ranges:

@@ -123,6 +123,9 @@ def _whole(mesh: Mesh, function: Callable[[Any], Any]) -> Callable[[Any], jax.Ar
     return jax.jit(function, out_shardings=NamedSharding(jax_mesh(mesh), PartitionSpec()))
 
 
+coordination.resets.append(_whole.cache_clear)
+
+
 def clients_of(mesh: Mesh) -> tuple[int, ...]:
     """The clients that drive devices of `mesh`."""
     if jax.process_count() == 1:

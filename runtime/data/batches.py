@@ -20,6 +20,7 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import array_type, dtensor_of
+from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.data.elements import (
     ElementSpec,
     HostArray,
@@ -48,6 +49,9 @@ def _held(layouts: tuple[Layout, ...], examples: int, rows: int) -> tuple[int, .
             low, high = true_ranges(index or (), longer, smallest)[0]
             found |= set(range(low // rows, -(-high // rows)) if low < high else ())
     return tuple(sorted(found))
+
+
+resets.append(_held.cache_clear)
 
 
 @dataclass(frozen=True)
