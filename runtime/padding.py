@@ -53,10 +53,26 @@ def lengthened(array: Any, shape: Shape) -> Any:
 
 def empty_array(shape: Sequence[int], dtype: Any, layout: Layout) -> jax.Array:
     """A new array without elements, for each call: its owner may donate it."""
-    nothing = np.empty(layout.local_shape(shape), dtype)
-    whole = layout.padded_shape(shape)
     with jax.transfer_guard_host_to_device("allow"):  # there is nothing to transfer
-        return jax.make_array_from_callback(whole, named_sharding(layout), lambda _: nothing)
+        return from_host(np.empty(tuple(shape), dtype), layout)
+
+
+def from_host(values: np.ndarray[Any, Any], layout: Layout) -> jax.Array:
+    """An array of these values, padded where its layout does not divide it; no random keys.
+
+    Each device of this client gets a copy of its shard, and nothing is sent to other clients.
+    """
+    whole = padded(values, layout)
+    shards: dict[Ranges, np.ndarray[Any, Any]] = {}  # copies: jax may take their memory as its own
+
+    def shard(index: tuple[slice, ...] | None) -> np.ndarray[Any, Any]:
+        ranges = ranges_of(index or (), whole.shape)
+        if ranges not in shards:
+            shards[ranges] = np.array(whole[index or ...])
+        return shards[ranges]
+
+    sharding = named_sharding(layout)
+    return jax.make_array_from_callback(whole.shape, sharding, shard, dtype=values.dtype)
 
 
 def cut(array: jax.Array, shape: Shape, layout: Layout) -> jax.Array:

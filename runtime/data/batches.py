@@ -102,7 +102,10 @@ class Batching:
             read = self._reader(i, chunks, shape)
             with asked_for():
                 array = jax.make_array_from_callback(
-                    layout.padded_shape(shape), named_sharding(layout), read
+                    layout.padded_shape(shape),
+                    named_sharding(layout),
+                    read,
+                    dtype=self.spec.dtypes[i],
                 )
             tensors.append(dtensor_of(array, array_type(shape, self.spec.dtypes[i], layout)))
         chunks.clear()

@@ -1,5 +1,7 @@
 """Operations on arrays over two clients of two devices, and what each of them sees."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -46,13 +48,25 @@ with pytest.raises(dtensor.LayoutError, match="got 4 shards for the 2 local devi
 
 holes = np.where(values % 3 == 0, np.nan, values)  # of which jax says that no client has the same
 doubled = dtensor.jit(lambda a: 2 * a, mesh=mesh, in_layouts=[Layout(["x", "y"], mesh)])
-np.testing.assert_array_equal(dtensor.relayout(doubled(holes), whole), 2 * holes)
-with pytest.raises(dtensor.ClientError, match=r"differ in argument a: checksum .{8} on client 0; "):
-    doubled(values + me)
+for own in (np.asarray, jnp.asarray, lambda a: jax.device_put(a, jax.local_devices()[1])):
+    np.testing.assert_array_equal(dtensor.relayout(doubled(own(holes)), whole), 2 * holes)
+    with pytest.raises(dtensor.ClientError, match=r"differ in argument a: checksum .{8} on client"):
+        doubled(own(holes + me))
+filled = jax.tree.map(lambda x: jnp.full(x.shape, np.nan), a)
+assert filled.layout == a.layout
+assert np.isnan(dtensor.relayout(filled, whole)).all()
 
 first = dtensor.create_mesh([("w", 2)])  # all of client 0
 assert first.num_local_devices() == (0 if me else 2)
-b = dtensor.copy_to_mesh(np.arange(4.0), Layout(["w"], first)) + 1
+on_first = Layout(["w"], first)
+b = dtensor.copy_to_mesh(np.arange(4.0), on_first) + 1
+times = dtensor.jit(lambda a, n: a * n, in_layouts=[on_first, None])
+assert times(np.zeros(0), 2).shape == (0,)
+dataset = dtensor.DTensorDataset(
+    np.arange(8.0), mesh=first, layouts=on_first, global_batch_size=4, batch_dim="w"
+)
+for batch in (times(np.arange(4.0), 1), next(iter(dataset))):
+    assert [shard.tolist() for shard in batch.unpack()] == [[], [[0, 1], [2, 3]]][1 - me]
 total = b.sum()
 elsewhere = [(a, Layout(["w", UNSHARDED], first))]
 if me == 1:  # which has no part of these
