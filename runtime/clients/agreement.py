@@ -90,7 +90,7 @@ def agree_on_program(fingerprint: str, mesh: Mesh) -> None:
 
 
 def agree_on_values(name: str, values: np.ndarray[Any, Any], mesh: Mesh) -> None:
-    """Check that all clients with devices in `mesh` have these values, by their checksums.
+    """Check that all clients with devices in `mesh` have this array, by its checksum.
 
     Values are compared by their bits: a NaN is as good as any other.
 
@@ -104,7 +104,8 @@ def agree_on_values(name: str, values: np.ndarray[Any, Any], mesh: Mesh) -> None
     """
     if jax.process_index() not in clients_of(mesh):
         return
-    own = np.uint32(crc32(np.ascontiguousarray(values).view(np.uint8).data))
+    kind = crc32(f"{values.dtype}{values.shape}".encode())
+    own = np.uint32(crc32(np.ascontiguousarray(values).view(np.uint8).data, kind))
     found = np.asarray(_on_all(mesh, jnp.copy, own))
     clients = [device.process_index for device in jax_mesh(mesh).devices.flat]
     sums = {client: f"checksum {found[i]:08x}" for i, client in enumerate(clients)}
@@ -116,7 +117,8 @@ def _on_all(mesh: Mesh, function: Callable[[Any], Any], own: np.generic) -> jax.
     split = NamedSharding(jax_mesh(mesh), PartitionSpec(mesh.axis_names))
     numbers = np.full(mesh.size, own)
     array = jax.make_array_from_callback(numbers.shape, split, numbers.__getitem__)
-    return _whole(mesh, function)(array)
+    with jax.disable_jit(False):  # which is for programs that somebody looks into
+        return _whole(mesh, function)(array)
 
 
 @cache

@@ -1,5 +1,7 @@
 """Operations on arrays over two clients of two devices, and what each of them sees."""
 
+from contextlib import nullcontext
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -52,6 +54,17 @@ for own in (np.asarray, jnp.asarray, lambda a: jax.device_put(a, jax.local_devic
     np.testing.assert_array_equal(dtensor.relayout(doubled(own(holes)), whole), 2 * holes)
     with pytest.raises(dtensor.ClientError, match=r"differ in argument a: checksum .{8} on client"):
         doubled(own(holes + me))
+for shape in [(4, 2), (2, 4)]:
+    doubled(np.zeros(shape))
+with pytest.raises(dtensor.ClientError, match="differ in argument a: checksum"):
+    doubled(np.zeros((4, 2) if me else (2, 4)))
+with jax.disable_jit():
+    np.testing.assert_array_equal(dtensor.relayout(doubled(values), whole), 2 * values)
+with jax.debug_nans(True):  # one client finds a NaN, and the other goes on without it
+    product = dtensor.jit(lambda a: jnp.log(a) @ a.T, mesh=mesh, in_layouts=[a.layout])
+    with pytest.raises(FloatingPointError, match="nan") if me else nullcontext():
+        product(np.where(values > 30, -1, values + 1))
+    dtensor.copy_to_mesh(holes[:5], a.layout).to_jax()
 filled = jax.tree.map(lambda x: jnp.full(x.shape, np.nan), a)
 assert filled.layout == a.layout
 assert np.isnan(dtensor.relayout(filled, whole)).all()
