@@ -75,17 +75,21 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
             f"{parts[0].ndim}; to split one array, use dtensor.copy_to_mesh"
         )
     shape = _shape_of_parts([part.shape for part in parts], devices, layout)
+    kind = key_kind(parts[0].dtype)
+    if kind is not None:  # an array of keys is not padded, but that of their data is
+        shape, layout = (*shape, *kind.shape), kind.data_layout(layout)
     local = layout.local_shape(shape)
+    held = [lengthened(data_of(part), local) for part in parts]
     placed = [
         # On CPU jax may use a NumPy array's memory as the buffer; the caller may write to it.
         jax.device_put(part if isinstance(part, jax.Array) else np.array(host_array(part)), device)
-        for part, device in zip([lengthened(part, local) for part in parts], devices, strict=True)
+        for part, device in zip(held, devices, strict=True)
     ]
     array = jax.make_array_from_single_device_arrays(
         layout.padded_shape(shape), named_sharding(layout), placed
     )
     note_alias(array)
-    return dtensor_of(data_of(array), array_type(shape, array.dtype, layout))
+    return keys_like(parts[0], dtensor_of(array, array_type(shape, array.dtype, layout)))
 
 
 def _shape_of_parts(
