@@ -65,6 +65,9 @@ with jax.debug_nans(True):  # one client finds a NaN, and the other goes on with
     with pytest.raises(FloatingPointError, match="nan") if me else nullcontext():
         product(np.where(values > 30, -1, values + 1))
     dtensor.copy_to_mesh(holes[:5], a.layout).to_jax()
+ref = jax.new_ref(jnp.ones(values.shape))  # each client has one of its own
+dtensor.jit(lambda a, ref: ref.__setitem__(..., a + ref[...]))(a, ref)
+np.testing.assert_array_equal(ref[...], values + 1)
 filled = jax.tree.map(lambda x: jnp.full(x.shape, np.nan), a)
 assert filled.layout == a.layout
 assert np.isnan(dtensor.relayout(filled, whole)).all()
