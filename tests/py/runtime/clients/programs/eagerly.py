@@ -16,6 +16,7 @@ me = dtensor.client_id()
 task = f"/job:worker/replica:0/task:{me}/device:CPU:"
 mesh = dtensor.create_distributed_mesh([("x", 2), ("y", 2)])
 assert mesh == dtensor.create_mesh([("x", 2), ("y", 2)])
+assert mesh == dtensor.Mesh([("x", 2), ("y", 2)])  # which an AbstractMesh of jax's stands for
 assert str(mesh) == (f"Mesh.from_string(|x=2,y=2|0,1,2,3|{2 * me},{2 * me + 1}|{task}0,{task}1)")
 with pytest.raises(dtensor.MeshError, match="only 2 of its device names, those of one client; ma"):
     dtensor.copy_to_mesh(1.0, Layout([], dtensor.Mesh.from_string(mesh.to_string())))
