@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -81,9 +81,14 @@ def cut(array: jax.Array, shape: Shape, layout: Layout) -> jax.Array:
         return array
     if 0 in shape:
         return empty_array(shape, array.dtype, even_layout(layout, shape))
+    found: jax.Array
+    run, how = anywhere(_cutter(shape, even_layout(layout, shape))), cast("Any", jax.config)
+    if not (how.jax_debug_nans or how.jax_debug_infs):
+        (found,) = run(array)
+        return found
     # What is moved may be NaN: jax would find it, and move it again on this client alone.
     with jax.debug_nans(False), jax.debug_infs(False):
-        found: jax.Array = anywhere(_cutter(shape, even_layout(layout, shape)))(array)[0]
+        (found,) = run(array)
     return found
 
 
