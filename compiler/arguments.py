@@ -17,8 +17,8 @@ from dtensor.compiler.relayout import relayout
 from dtensor.dialect.errors import LayoutError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.passes.ledger import Ledger
-from dtensor.runtime.array import ArrayType, DTensor, array_type, with_layout
-from dtensor.runtime.clients.agreement import agree_on_values
+from dtensor.runtime.array import ArrayType, DTensor, array_type, same_everywhere, with_layout
+from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.keys import KeyKind, data_of
 from dtensor.runtime.padding import padded
 from dtensor.runtime.placement import layout_of, named_sharding
@@ -80,7 +80,7 @@ def converter(
     _record_move(info, layout, str(type_.sharding), ledger, strict)
     if layout is not None and layout.mesh == info.layout.mesh:
         return lambda leaf: array_of(relayout(_dtensor_of(leaf, layout), info.layout))
-    return lambda leaf: array_of(place(leaf, info.layout))
+    return partial(_placed, info.name, info.layout)
 
 
 def _refuse_parts(name: str, sharding: Sharding | None) -> None:
@@ -158,16 +158,25 @@ def _put(name: str, dtype: np.dtype[Any], layout: Layout, leaf: Any) -> Any:
     # Written exactly as the program was compiled for: jax would compile it again for a sharding
     # that is written another way, or for a type that gives way to others.
     sharding = named_sharding(layout)
+    is_own = not isinstance(leaf, jax.Array) or leaf.is_fully_addressable
+    if is_own and not sharding.is_fully_addressable:
+        return same_everywhere(f"argument {name}", _copied(name, dtype, leaf), layout)
     if not isinstance(leaf, jax.Array):
-        values = _copied(name, dtype, leaf)
-        if not sharding.is_fully_addressable:  # jax.device_put would send all of it to all clients
-            agree_on_values(f"argument {name}", values, layout.mesh)
-            return array_of(place(values, layout))
-        return jax.device_put(padded(values, layout), sharding)
+        return jax.device_put(padded(_copied(name, dtype, leaf), layout), sharding)
     if leaf.weak_type:
         leaf = leaf.astype(dtype)
     leaf = padded(leaf, layout)
     return leaf if leaf.sharding == sharding else jax.device_put(leaf, sharding)
+
+
+def _placed(name: str, layout: Layout, leaf: Any) -> Any:
+    """An array that lies elsewhere: on devices of this client, or of all of them."""
+    is_own = leaf.is_fully_addressable and not named_sharding(layout).is_fully_addressable
+    if not is_own:
+        return array_of(place(leaf, layout))
+    refuse_deleted((array_of(leaf),), (name,))
+    source = leaf.to_jax() if isinstance(leaf, DTensor) else leaf
+    return same_everywhere(f"argument {name}", source, layout)
 
 
 def _copied(name: str, dtype: np.dtype[Any], leaf: Any) -> np.ndarray[Any, Any]:

@@ -15,6 +15,8 @@ from jax.sharding import NamedSharding
 
 from dtensor.compiler.calls import is_dtensor
 from dtensor.compiler.parameters import name_of
+from dtensor.compiler.relayout import relayout
+from dtensor.dialect.layout import Layout
 
 
 def refs_among(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, jax.Ref]:
@@ -76,8 +78,20 @@ def call_with_refs(
     args, kwargs = tree.unflatten(leaves)
     results, held = jitted(*args, **kwargs)
     for ref, value in zip(refs.values(), held, strict=True):
-        ref[...] = jax.device_put(value.to_jax() if is_dtensor(value) else value, ref.sharding)
+        ref[...] = jax.device_put(_value_for(ref, value), ref.sharding)
     return results
+
+
+def _value_for(ref: jax.Ref, value: Any) -> jax.Array:
+    """What a Ref is to hold, as jax can bring it there."""
+    if not is_dtensor(value):
+        array: jax.Array = value
+    elif ref.sharding.is_fully_addressable and not value.is_fully_addressable:
+        whole = relayout(value, Layout.replicated(value.mesh, value.ndim))
+        array = whole.addressable_data(0)  # of a Ref that each client has for itself
+    else:
+        array = value.to_jax()
+    return array
 
 
 def _flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:

@@ -22,11 +22,12 @@ from dtensor.runtime.array_type import TRACED as TRACED
 from dtensor.runtime.array_type import ArrayType as ArrayType
 from dtensor.runtime.array_type import array_type as array_type
 from dtensor.runtime.array_type import as_weak, is_weak
+from dtensor.runtime.clients.agreement import agree_on_values
 from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators, asked_by_operator, named
-from dtensor.runtime.padding import cut, even_layout, padded, true_part, true_ranges
+from dtensor.runtime.padding import cut, even_layout, from_host, padded, true_part, true_ranges
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import becomes_program
@@ -382,13 +383,28 @@ def with_layout(array: jax.Array, layout: Layout) -> DTensor:
     if type_.key is not None:
         data = with_layout(jax.random.key_data(array), type_.key.data_layout(layout))
         return dtensor_of(data._array, type_)
-    if type_.is_padded:
-        array = as_weak(padded(array, layout), type_.weak_type)
     sharding = named_sharding(layout)
+    if array.is_fully_addressable and not sharding.is_fully_addressable:
+        array = as_weak(same_everywhere("an array", array, layout), type_.weak_type)
+    elif type_.is_padded:
+        array = as_weak(padded(array, layout), type_.weak_type)
     if array.sharding != sharding:
         array = jax.device_put(array, sharding)
         note_alias(array)
     return dtensor_of(array, type_)
+
+
+def same_everywhere(name: str, values: Any, layout: Layout) -> jax.Array:
+    """An array of values that each client has, laid out over several clients; padded.
+
+    jax.device_put would send all of it to all clients, and says of a NaN that it differs.
+
+    Raises:
+        ClientError: another client has other values.
+    """
+    host = np.asarray(values)
+    agree_on_values(name, host, layout.mesh)
+    return from_host(host, layout)
 
 
 def data_of_keys(tensor: DTensor) -> DTensor:
@@ -416,7 +432,7 @@ def _unpickled(
     values: np.ndarray[Any, Any], layout: Layout, kind: KeyKind | None = None, weak: bool = False
 ) -> DTensor:
     whole = layout if kind is None else kind.data_layout(layout)
-    array = as_weak(jax.device_put(padded(values, whole), named_sharding(whole)), weak)
+    array = as_weak(from_host(values, whole), weak)
     type_ = array_type(values.shape, array.dtype, whole, None, weak)
     return keys_like(kind, dtensor_of(array, type_))
 

@@ -72,8 +72,26 @@ def create_mesh(
             "were given; give one for each"
         )
     asked, chosen = "" if kind == default_device_type() else kind, have[:size]
-    ids = [device.id for device in chosen]
-    return bind_devices(Mesh(pairs, ids, name=mesh_name, device_type=asked), chosen)
+    return mesh_over(pairs, chosen, mesh_name, asked)
+
+
+def mesh_over(
+    axes: Sequence[tuple[str, int]],
+    devices: Sequence[jax.Device],
+    name: str = "",
+    device_type: str = "",
+) -> Mesh:
+    """The mesh of these devices, in row-major order.
+
+    It has no ids if they are the first that jax lists, which a mesh without ids is over: with
+    several clients they may not be 0, 1, 2, ...
+
+    Raises:
+        MeshError: an axis is malformed, or an equal mesh is already made of other devices.
+    """
+    first = devices_of_type(type_of_device(devices[0]))[: len(devices)] if devices else []
+    ids = None if list(devices) == first else [device.id for device in devices]
+    return bind_devices(Mesh(axes, ids, name=name, device_type=device_type), devices)
 
 
 def _pairs(mesh_dims: Any, available: int) -> tuple[tuple[str, int], ...]:

@@ -24,6 +24,7 @@ from dtensor.runtime.in_flight import throttled
 from dtensor.runtime.padding import empty_array, padded
 from dtensor.runtime.placement import named_sharding, refined_mesh
 from dtensor.runtime.splicing import ArraySpec, Program, local_program
+from dtensor.runtime.tracing import is_eager
 
 
 def prepare_lapack() -> None:
@@ -183,7 +184,7 @@ def jit_program(
     if zeros:
         mapped = _with_zeros(results, mapped)
     return jax.jit(
-        mapped,
+        _not_again(mapped),
         in_shardings=tuple(named_sharding(arg.layout) for arg in args),
         out_shardings=tuple(out_shardings),
         donate_argnums=[k for k, n in enumerate(filled(program.args)) if n in program.donated],
@@ -191,6 +192,24 @@ def jit_program(
         keep_unused=not results,
         compiler_options=dict(program.compiler_options) or None,
     )
+
+
+def _not_again(body: Run) -> Run:
+    """`body`, but not for jax to run on arrays when it has found a NaN, in search of its line.
+
+    A program has no lines; and where another client has found none, it would not take part.
+    """
+
+    @functools.wraps(body)
+    def once(*args: Any) -> Sequence[jax.Array]:
+        how: Any = jax.config
+        if _looks_for_nans() and is_eager() and not how.jax_disable_jit:
+            wrong = {"nan": how.jax_debug_nans, "inf": how.jax_debug_infs}
+            kinds = " or ".join(kind for kind, is_wrong in wrong.items() if is_wrong)
+            raise FloatingPointError(f"Invalid value ({kinds}) encountered in sharded computation.")
+        return body(*args)
+
+    return once
 
 
 def _with_elements(arrays: Sequence[ArraySpec]) -> list[ArraySpec]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ import numpy as np
 
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
+from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.context import anywhere
 from dtensor.runtime.donation import Run, guarded
 from dtensor.runtime.in_flight import throttled
@@ -52,10 +53,26 @@ def lengthened(array: Any, shape: Shape) -> Any:
 
 def empty_array(shape: Sequence[int], dtype: Any, layout: Layout) -> jax.Array:
     """A new array without elements, for each call: its owner may donate it."""
-    nothing = np.empty(layout.local_shape(shape), dtype)
-    whole = layout.padded_shape(shape)
     with jax.transfer_guard_host_to_device("allow"):  # there is nothing to transfer
-        return jax.make_array_from_callback(whole, named_sharding(layout), lambda _: nothing)
+        return from_host(np.empty(tuple(shape), dtype), layout)
+
+
+def from_host(values: np.ndarray[Any, Any], layout: Layout) -> jax.Array:
+    """An array of these values, padded where its layout does not divide it; no random keys.
+
+    Each device of this client gets a copy of its shard, and nothing is sent to other clients.
+    """
+    whole = padded(values, layout)
+    shards: dict[Ranges, np.ndarray[Any, Any]] = {}  # copies: jax may take their memory as its own
+
+    def shard(index: tuple[slice, ...] | None) -> np.ndarray[Any, Any]:
+        ranges = ranges_of(index or (), whole.shape)
+        if ranges not in shards:
+            shards[ranges] = np.array(whole[index or ...])
+        return shards[ranges]
+
+    sharding = named_sharding(layout)
+    return jax.make_array_from_callback(whole.shape, sharding, shard, dtype=values.dtype)
 
 
 def cut(array: jax.Array, shape: Shape, layout: Layout) -> jax.Array:
@@ -64,7 +81,14 @@ def cut(array: jax.Array, shape: Shape, layout: Layout) -> jax.Array:
         return array
     if 0 in shape:
         return empty_array(shape, array.dtype, even_layout(layout, shape))
-    found: jax.Array = anywhere(_cutter(shape, even_layout(layout, shape)))(array)[0]
+    found: jax.Array
+    run, how = anywhere(_cutter(shape, even_layout(layout, shape))), cast("Any", jax.config)
+    if not (how.jax_debug_nans or how.jax_debug_infs):
+        (found,) = run(array)
+        return found
+    # What is moved may be NaN: jax would find it, and move it again on this client alone.
+    with jax.debug_nans(False), jax.debug_infs(False):
+        (found,) = run(array)
     return found
 
 
@@ -82,6 +106,9 @@ def _cutter(shape: Shape, layout: Layout) -> Run:
 
     jitted = jax.jit(cut, out_shardings=(sharding,))
     return throttled(layout.mesh, guarded(jitted, ["x"], []))
+
+
+resets.append(_cutter.cache_clear)
 
 
 def ranges_of(index: Sequence[slice], shape: Sequence[int]) -> Ranges:

@@ -194,7 +194,7 @@ def mesh_of(
     if preferred is not None and is_alike and devices == list(jax_mesh(preferred).devices.flat):
         return preferred
     try:
-        return client.bind_devices(Mesh(axes, [device.id for device in devices]), devices)
+        return client.mesh_over(axes, devices)
     except MeshError:
         return None
 

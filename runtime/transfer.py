@@ -19,7 +19,7 @@ from dtensor.runtime.array_type import as_weak, is_weak
 from dtensor.runtime.clients.agreement import clients_of, exchange
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import data_of, key_kind
-from dtensor.runtime.padding import Ranges, Shape, lengthened, padded, ranges_of
+from dtensor.runtime.padding import Shape, from_host, lengthened, ranges_of
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.tracing import is_eager
@@ -75,17 +75,21 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
             f"{parts[0].ndim}; to split one array, use dtensor.copy_to_mesh"
         )
     shape = _shape_of_parts([part.shape for part in parts], devices, layout)
+    kind = key_kind(parts[0].dtype)
+    if kind is not None:  # an array of keys is not padded, but that of their data is
+        shape, layout = (*shape, *kind.shape), kind.data_layout(layout)
     local = layout.local_shape(shape)
+    held = [lengthened(data_of(part), local) for part in parts]
     placed = [
         # On CPU jax may use a NumPy array's memory as the buffer; the caller may write to it.
         jax.device_put(part if isinstance(part, jax.Array) else np.array(host_array(part)), device)
-        for part, device in zip([lengthened(part, local) for part in parts], devices, strict=True)
+        for part, device in zip(held, devices, strict=True)
     ]
     array = jax.make_array_from_single_device_arrays(
         layout.padded_shape(shape), named_sharding(layout), placed
     )
     note_alias(array)
-    return dtensor_of(data_of(array), array_type(shape, array.dtype, layout))
+    return keys_like(parts[0], dtensor_of(array, array_type(shape, array.dtype, layout)))
 
 
 def _shape_of_parts(
@@ -220,16 +224,7 @@ def place(array: Any, layout: Layout) -> DTensor:
         # By the host: jax.device_put keeps the buffers of a device that has its shard already,
         # with may_alias=False too (0.10.2), and whoever donates the copy would take the source's.
         source = np.asarray(source)
-    whole = padded(source, layout)
-    shards: dict[Ranges, np.ndarray[Any, Any]] = {}  # copies: jax may take their memory as its own
-
-    def shard(index: tuple[slice, ...] | None) -> np.ndarray[Any, Any]:
-        ranges = ranges_of(index or (), whole.shape)
-        if ranges not in shards:
-            shards[ranges] = np.array(whole[index or ...])
-        return shards[ranges]
-
-    result = jax.make_array_from_callback(whole.shape, sharding, shard, dtype=source.dtype)
+    result = from_host(source, layout)
     type_ = array_type(source.shape, result.dtype, layout, None, weak)
     return dtensor_of(as_weak(result, weak), type_)
 

@@ -20,7 +20,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor, data_of_keys
 from dtensor.runtime.checkpoint.record import SavedArray
 from dtensor.runtime.donation import DELETED
-from dtensor.runtime.keys import KeyKind, is_key, key_kind
+from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.placement import jax_mesh, layout_of
 from dtensor.runtime.transfer import place
 from dtensor.runtime.variables.variable import DVariable
@@ -176,9 +176,21 @@ def restored_like(old: Any, tensor: DTensor) -> Any:
     if isinstance(old, DTensor):
         return tensor
     if isinstance(old, jax.Array):
-        return jax.device_put(tensor.to_jax(), old.sharding)
+        return _where_it_was(old, tensor)
     values = np.array(tensor.to_jax().addressable_data(0))
     return values[()] if isinstance(old, np.generic) else values
+
+
+def _where_it_was(old: jax.Array, tensor: DTensor) -> jax.Array:
+    """A restored array in the place of `old`; jax may move it again if it might move `old`."""
+    found: jax.Array = tensor.to_jax()
+    if old.is_fully_addressable and not found.is_fully_addressable:
+        found = tensor.addressable_data(0)  # of an array that each client has for itself, all
+    if old.committed:
+        found = jax.device_put(found, old.sharding)
+        return found
+    kind, data = key_kind(old.dtype), jnp.array(np.asarray(data_of(found)))
+    return data if kind is None else kind.keys(data)
 
 
 Visit = Callable[[str, Any], Any]

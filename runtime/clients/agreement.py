@@ -84,25 +84,29 @@ def agree_on_program(fingerprint: str, mesh: Mesh) -> None:
         ClientError: another client loads another program, or none in time.
     """
     clients = clients_of(mesh)
-    if len(clients) > 1:
+    # Who has no device there runs nothing, and may come when the others are programs ahead.
+    if len(clients) > 1 and jax.process_index() in clients:
         remedy = _SAME_CALLS.replace(" in the", " with the same shapes and layouts, in the")
         agree("program", clients, {"program {}": fingerprint[:12]}, remedy)
 
 
 def agree_on_values(name: str, values: np.ndarray[Any, Any], mesh: Mesh) -> None:
-    """Check that all clients with devices in `mesh` have these values, by their checksums.
+    """Check that all clients with devices in `mesh` have this array, by its checksum.
 
     Values are compared by their bits: a NaN is as good as any other.
 
     Args:
         name: what messages call the values.
         values: what this client has.
-        mesh: over several clients, this one among them.
+        mesh: over several clients; who has no device in it has nothing to compare.
 
     Raises:
         ClientError: another client has other values.
     """
-    own = np.uint32(crc32(np.ascontiguousarray(values).view(np.uint8).data))
+    if jax.process_index() not in clients_of(mesh):
+        return
+    kind = crc32(f"{values.dtype}{values.shape}".encode())
+    own = np.uint32(crc32(np.ascontiguousarray(values).view(np.uint8).data, kind))
     found = np.asarray(_on_all(mesh, jnp.copy, own))
     clients = [device.process_index for device in jax_mesh(mesh).devices.flat]
     sums = {client: f"checksum {found[i]:08x}" for i, client in enumerate(clients)}
@@ -114,13 +118,17 @@ def _on_all(mesh: Mesh, function: Callable[[Any], Any], own: np.generic) -> jax.
     split = NamedSharding(jax_mesh(mesh), PartitionSpec(mesh.axis_names))
     numbers = np.full(mesh.size, own)
     array = jax.make_array_from_callback(numbers.shape, split, numbers.__getitem__)
-    return _whole(mesh, function)(array)
+    with jax.disable_jit(False):  # which is for programs that somebody looks into
+        return _whole(mesh, function)(array)
 
 
 @cache
 def _whole(mesh: Mesh, function: Callable[[Any], Any]) -> Callable[[Any], jax.Array]:
     """`function`, whose result all devices have."""
     return jax.jit(function, out_shardings=NamedSharding(jax_mesh(mesh), PartitionSpec()))
+
+
+coordination.resets.append(_whole.cache_clear)
 
 
 def clients_of(mesh: Mesh) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import array_type, dtensor_of
+from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.data.elements import (
     ElementSpec,
     HostArray,
@@ -48,6 +49,9 @@ def _held(layouts: tuple[Layout, ...], examples: int, rows: int) -> tuple[int, .
             low, high = true_ranges(index or (), longer, smallest)[0]
             found |= set(range(low // rows, -(-high // rows)) if low < high else ())
     return tuple(sorted(found))
+
+
+resets.append(_held.cache_clear)
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,10 @@ class Batching:
             read = self._reader(i, chunks, shape)
             with asked_for():
                 array = jax.make_array_from_callback(
-                    layout.padded_shape(shape), named_sharding(layout), read
+                    layout.padded_shape(shape),
+                    named_sharding(layout),
+                    read,
+                    dtype=self.spec.dtypes[i],
                 )
             tensors.append(dtensor_of(array, array_type(shape, self.spec.dtypes[i], layout)))
         chunks.clear()

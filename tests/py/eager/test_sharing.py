@@ -158,6 +158,9 @@ def test_a_nan_is_found_when_jax_looks_for_one() -> None:
     x = placed(-np.ones((6, 4), np.float32), MESH_3X2, UNSHARDED, UNSHARDED)
     with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
         dnp.log(x)
+    log = dtensor.jit(jnp.log)
+    with jax.debug_nans(True), pytest.raises(FloatingPointError, match=r"log: Invalid value \(nan"):
+        log(placed(np.full((6, 4), np.nan, np.float32), MESH_3X2, "x", UNSHARDED))
 
 
 def test_host_arrays_are_computed_without_jit_and_their_nans_found() -> None:

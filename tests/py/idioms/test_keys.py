@@ -180,6 +180,8 @@ def test_arrays_of_keys_are_dtensors(generator: str) -> None:
     again = dtensor.pack(shards, layout("y"))
     assert again.layout == layout("y")
     np.testing.assert_array_equal(data(again), data(keys))
+    few = copy_to_mesh(keys[:5], layout("y"))
+    np.testing.assert_array_equal(data(dtensor.pack(few.unpack(), few.layout)), data(keys[:5]))
     assert from_jax(sharded.to_jax()).layout == layout("y")
     moved = relayout(sharded, layout("x"))
     assert moved.layout == layout("x")

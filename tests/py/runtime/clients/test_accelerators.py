@@ -227,13 +227,16 @@ for _ in range(2):
     dtensor.initialize_accelerator_system("CPU", num_logical_cpu_devices=4)
     layout = dtensor.Layout(["x"], dtensor.create_mesh([("x", 4)]))
     print(double(dtensor.copy_to_mesh(np.arange(8), layout)).unpack()[3])
+    print(dtensor.copy_to_mesh(np.arange(5), layout).to_jax())
+    dtensor.barrier(layout.mesh)
     dtensor.shutdown_accelerator_system()
 """
 
 
 def test_a_function_is_compiled_again_after_a_restart() -> None:
+    """So is what the package compiles for itself."""
     done = run_python(RESTARTED)
-    assert done.stdout == "[12 14]\n" * 2, done.stderr
+    assert done.stdout == "[12 14]\n[0 1 2 3 4]\n" * 2, done.stderr
 
 
 KEPT = """

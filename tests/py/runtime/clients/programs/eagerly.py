@@ -1,5 +1,9 @@
 """Operations on arrays over two clients of two devices, and what each of them sees."""
 
+from contextlib import nullcontext
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,6 +16,7 @@ me = dtensor.client_id()
 task = f"/job:worker/replica:0/task:{me}/device:CPU:"
 mesh = dtensor.create_distributed_mesh([("x", 2), ("y", 2)])
 assert mesh == dtensor.create_mesh([("x", 2), ("y", 2)])
+assert mesh == dtensor.Mesh([("x", 2), ("y", 2)])  # which an AbstractMesh of jax's stands for
 assert str(mesh) == (f"Mesh.from_string(|x=2,y=2|0,1,2,3|{2 * me},{2 * me + 1}|{task}0,{task}1)")
 with pytest.raises(dtensor.MeshError, match="only 2 of its device names, those of one client; ma"):
     dtensor.copy_to_mesh(1.0, Layout([], dtensor.Mesh.from_string(mesh.to_string())))
@@ -46,13 +51,39 @@ with pytest.raises(dtensor.LayoutError, match="got 4 shards for the 2 local devi
 
 holes = np.where(values % 3 == 0, np.nan, values)  # of which jax says that no client has the same
 doubled = dtensor.jit(lambda a: 2 * a, mesh=mesh, in_layouts=[Layout(["x", "y"], mesh)])
-np.testing.assert_array_equal(dtensor.relayout(doubled(holes), whole), 2 * holes)
-with pytest.raises(dtensor.ClientError, match=r"differ in argument a: checksum .{8} on client 0; "):
-    doubled(values + me)
+for own in (np.asarray, jnp.asarray, lambda a: jax.device_put(a, jax.local_devices()[1])):
+    np.testing.assert_array_equal(dtensor.relayout(doubled(own(holes)), whole), 2 * holes)
+    with pytest.raises(dtensor.ClientError, match=r"differ in argument a: checksum .{8} on client"):
+        doubled(own(holes + me))
+for shape in [(4, 2), (2, 4)]:
+    doubled(np.zeros(shape))
+with pytest.raises(dtensor.ClientError, match="differ in argument a: checksum"):
+    doubled(np.zeros((4, 2) if me else (2, 4)))
+with jax.disable_jit():
+    np.testing.assert_array_equal(dtensor.relayout(doubled(values), whole), 2 * values)
+with jax.debug_nans(True):  # one client finds a NaN, and the other goes on without it
+    product = dtensor.jit(lambda a: jnp.log(a) @ a.T, mesh=mesh, in_layouts=[a.layout])
+    with pytest.raises(FloatingPointError, match="nan") if me else nullcontext():
+        product(np.where(values > 30, -1, values + 1))
+    dtensor.copy_to_mesh(holes[:5], a.layout).to_jax()
+ref = jax.new_ref(jnp.ones(values.shape))  # each client has one of its own
+dtensor.jit(lambda a, ref: ref.__setitem__(..., a + ref[...]))(a, ref)
+np.testing.assert_array_equal(ref[...], values + 1)
+filled = jax.tree.map(lambda x: jnp.full(x.shape, np.nan), a)
+assert filled.layout == a.layout
+assert np.isnan(dtensor.relayout(filled, whole)).all()
 
 first = dtensor.create_mesh([("w", 2)])  # all of client 0
 assert first.num_local_devices() == (0 if me else 2)
-b = dtensor.copy_to_mesh(np.arange(4.0), Layout(["w"], first)) + 1
+on_first = Layout(["w"], first)
+b = dtensor.copy_to_mesh(np.arange(4.0), on_first) + 1
+times = dtensor.jit(lambda a, n: a * n, in_layouts=[on_first, None])
+assert times(np.zeros(0), 2).shape == (0,)
+dataset = dtensor.DTensorDataset(
+    np.arange(8.0), mesh=first, layouts=on_first, global_batch_size=4, batch_dim="w"
+)
+for batch in (times(np.arange(4.0), 1), next(iter(dataset))):
+    assert [shard.tolist() for shard in batch.unpack()] == [[], [[0, 1], [2, 3]]][1 - me]
 total = b.sum()
 elsewhere = [(a, Layout(["w", UNSHARDED], first))]
 if me == 1:  # which has no part of these
