@@ -122,6 +122,18 @@ class PropagationBarrierOp(DTensorOp):
 
 
 @register_operation(DTensorDialect)
+class PlusZeroOp(DTensorOp):
+    """The operand, with 0 for each negative zero: parts of a sum, if the operand is such parts.
+
+    An addition of zeros says the same, but XLA takes it for its operand, signs of zeros and all.
+    """
+
+    OPERATION_NAME = names.PLUS_ZERO
+    ATTRIBUTES: ClassVar = {}
+    CHECK = staticmethod(checks.alike)
+
+
+@register_operation(DTensorDialect)
 class ManualOp(DTensorOp):
     """What each device computes by itself over some mesh axes: the body of `jax.shard_map`.
 
@@ -383,6 +395,7 @@ OPS: Final[dict[str, type[DTensorOp]]] = {
         RelayoutOp,
         AlikeOp,
         PropagationBarrierOp,
+        PlusZeroOp,
         ManualOp,
         AllGatherOp,
         AllSliceOp,
@@ -408,6 +421,7 @@ LOCAL_OPS: Final = frozenset(OPS) - {
     names.RELAYOUT,
     names.ALIKE,
     names.PROPAGATION_BARRIER,
+    names.PLUS_ZERO,
     names.MANUAL,
     names.SPLICE,
     names.SEARCH,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dtensor.dialect.mlir import Value, ir, made_by, reader_of
+from dtensor.dialect.names import PLUS_ZERO
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import ADD, PAD
 from dtensor.passes.cuts.pieces import Piece, Source
@@ -111,5 +112,4 @@ def _joined(make: Builder, run: Sequence[Piece], shape: Sequence[int]) -> Value:
     value = make.lengthened(make.joined(parts, dim), dim, 0, shape[dim], zero)
     if not element.startswith(("f", "bf")):
         return value
-    zeros = make.broadcast(zero, shape)
-    return make.select(make.compare("EQ", value, zeros), zeros, value)
+    return make.value(PLUS_ZERO, [value], value.type)

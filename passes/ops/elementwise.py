@@ -7,10 +7,11 @@ the parts do not add up to the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dtensor.dialect.mlir import Value, ir
+from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import Accuracy, cancelling, rounded, series, summed
 from dtensor.passes.ops.elements import (
@@ -171,6 +172,19 @@ def alike_rule(op: OpInfo) -> OpRule:
     return _same_dims(op).build()
 
 
+def plus_zero_rule(op: OpInfo) -> OpRule:
+    """As element-wise. Parts of a sum pass: it is a negative zero where every part is one."""
+    builder = _same_dims(op)
+    builder.passes_each([Reduction.named("sum")], [True])
+    return builder.build()
+
+
+def expand_plus_zero(op: LocalOp) -> Sequence[Value]:
+    """What equals 0 is 0."""
+    ctx, value = op.ctx, op.operands[0]
+    return [ctx.select(ctx.compare("EQ", value, 0), 0, value)]
+
+
 def known_scales(operation: ir.Operation) -> tuple[bool, ...]:
     """Per operand, whether parts of a sum may be scaled by it; of no interest but in a few ops."""
     is_scale = _SCALES.get(operation.name)
@@ -217,4 +231,5 @@ GAMMA = replace(COSTLY, accuracy=cancelling)  # zero at 1 and 2, and between
 CONVERT = OpDef(convert_rule, fuses=True, resizes=True, padding=padding.ANY)
 BITCAST_CONVERT = OpDef(bitcast_convert_rule, fuses=True, padding=padding.ANY)
 OPTIMIZATION_BARRIER = OpDef(optimization_barrier_rule, moves_only=True)
+PLUS_ZERO = replace(ELEMENTWISE, rule=plus_zero_rule, algorithms=(local(expand_plus_zero),))
 ALIKE = OpDef(alike_rule, (local(lambda op: op.operands),), moves_only=True, padding=padding.ANY)

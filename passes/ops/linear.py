@@ -20,7 +20,7 @@ def kept_dims(op: ir.Operation, sides: Sequence[int]) -> KeptDims | None:
     None if the operation is no affine map of these operands, which depend on what is carried.
     """
     match op.name.removeprefix("stablehlo."):
-        case "add" | "subtract" | "negate":
+        case "add" | "subtract" | "negate" | "dtensor.plus_zero":
             is_one = True
         case "multiply" | "dot_general":
             is_one = len(sides) == 1

@@ -58,6 +58,7 @@ OPS: Final[dict[str, str]] = {
     "dtensor.alike": "elementwise.ALIKE",
     "dtensor.fft": "fourier.PADDED_FFT",
     "dtensor.gather_dot": "gather_dot.GATHER_DOT",
+    "dtensor.plus_zero": "elementwise.PLUS_ZERO",
     "dtensor.propagation_barrier": "elementwise.ALIKE",
     "dtensor.qr": "tall_qr.TALL_QR",
     "dtensor.ranked": "ranks.RANKED",

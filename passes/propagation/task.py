@@ -91,10 +91,15 @@ class Task:
 
 
 def is_free(graph: Graph, node: Node) -> bool:
-    """Whether the node's results cost nothing in any layout."""
+    """Whether the node's results cost nothing in any layout.
+
+    A scalar broadcast to one element is that scalar, and may be parts of a sum as it is.
+    """
     if not opdef(node.name).rematerialisable:
         return False
-    return not any(graph.types[value].shape for value in node.operands)
+    if any(graph.types[value].shape for value in node.operands):
+        return False
+    return not node.operands or math.prod(graph.types[node.results[0]].shape) > 1
 
 
 def constants(graph: Graph) -> list[bool]:

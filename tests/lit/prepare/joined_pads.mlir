@@ -11,8 +11,7 @@ func.func @main(%a: tensor<8x3xf32>, %b: tensor<8x3xf32>) -> tensor<8x3xf32> {
   %3 = stablehlo.pad %1, %zero, low = [0, 0], high = [1, 0], interior = [0, 0] : (tensor<7x3xf32>, tensor<f32>) -> tensor<8x3xf32>
   // CHECK: %[[ROLL:.*]] = "dtensor.splice"(%arg0) {counts = array<i64: 7, 1>, dim = 0 : i64, sources = array<i64: 0, 0>, starts = array<i64: 1, 0>}
   // A sum of -0 and 0 is 0.
-  // CHECK: %[[ZEROS:.*]] = stablehlo.compare EQ, %[[ROLL]], %[[NONE:.*]] :
-  // CHECK: %[[SUM:.*]] = stablehlo.select %[[ZEROS]], %[[NONE]], %[[ROLL]]
+  // CHECK: %[[SUM:.*]] = "dtensor.plus_zero"(%[[ROLL]])
   // CHECK: stablehlo.add %arg1, %[[SUM]]
   %4 = stablehlo.add %b, %2 : tensor<8x3xf32>
   %5 = stablehlo.add %4, %3 : tensor<8x3xf32>

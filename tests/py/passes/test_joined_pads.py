@@ -59,3 +59,29 @@ def test_the_gradient_of_two_rolls_sends_two_rows() -> None:
         jax.grad(lambda u, w: (laplace(u) * w).sum()), in_layouts=ROWS, out_layouts=ROWS
     )
     assert gradient.lower(numbers(480, 16), numbers(480, 16)).wire_bytes == 2 * ROW
+
+
+def test_gradients_of_neighbouring_parameters_are_reduced_once_after_a_loop() -> None:
+    def walk(x: Any, p: Any) -> Any:
+        step = jax.lax.scan(lambda s, row: (s * p[0] + p[1] * row + p[2], None), x[0], x)
+        return step[0].sum()
+
+    gradient = dtensor.jit(jax.grad(walk, 1), in_layouts=(dtensor.Layout([None, "x"], LINE), None))
+    x, p = numbers(12, 64), np.asarray([0.5, -1, 2], np.float32)
+    (reduced,) = gradient.lower(x, p).collectives
+    assert (reduced.kind, reduced.trip_count) == ("all_reduce", 1)
+    found = gradient(x, p).to_jax()
+    np.testing.assert_allclose(np.asarray(found), jax.grad(walk, 1)(x, p), rtol=1e-5)
+
+
+def test_parts_of_negative_zeros_are_negative_zeros_until_zero_is_added() -> None:
+    """Each shard's part of a sum of negative zeros, and of parts that cancel."""
+
+    def bits(x: Any, p: Any) -> Any:
+        g = jax.grad(lambda p: (x * p[0] + p[1] * x * x).sum())(p)
+        return jax.lax.bitcast_convert_type(g, jnp.int32)
+
+    p = np.ones(2, np.float32)
+    for x in (np.full(16, -0.0, np.float32), np.tile(np.asarray([1, -1], np.float32), 8)):
+        found = dtensor.jit(bits, in_layouts=(dtensor.Layout(["x"], LINE), None))(x, p)
+        np.testing.assert_array_equal(np.asarray(found.to_jax()), jax.jit(bits)(x, p))
