@@ -95,10 +95,10 @@ def test_planning_and_compiling_tell_a_terminal_what_goes_on(
 ) -> None:
     terminal, plan, load = Stream(terminal=True), driver.compile_module, jax.stages.Lowered.compile
 
-    def slow_plan(*args: Any) -> Any:
-        args[-1]("dtensor-propagate")
+    def slow_plan(**given: Any) -> Any:
+        given["before"]("dtensor-propagate")
         terminal.wait(3)
-        return plan(*args)
+        return plan(**given)
 
     def slow_load(*args: Any) -> Any:
         terminal.wait(3)
