@@ -1,18 +1,19 @@
 """Every place that each sub-axis can have on one tensor.
 
-Many sub-axes could be used in more ways than anybody could list. Where there are four or more,
-those that split one dimension stand in the order of the mesh. The parts of a mesh axis that is cut
-into many moreover stand side by side, and change what they do once at most: the first of them split
-one dimension, say, and the others none. Where a search begins with parts that go together, all of
-them do the same, side by side, in neighbouring dimensions where one is too small.
+Many sub-axes could be used in more ways than anybody could list. Where four or more may change,
+those of them that split one dimension stand in the order of their numbers. The parts of a mesh axis
+that is cut into many moreover stand side by side, and change what they do once at most: the first
+of them split one dimension, say, and the others none. Where a search begins with parts that go
+together, all of them do the same, side by side, in neighbouring dimensions where one is too small.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, pairwise, product
 from operator import contains
+from typing import Final
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.layout import REDUCTIONS, Layout
@@ -22,6 +23,8 @@ from dtensor.passes.sharding.specs import is_legal
 
 SubAxes = tuple[range, ...]  # the sub-axes of each mesh axis
 HeldPlaces = Sequence[Sequence[int] | None]  # per sub-axis the places it may have; None for any
+Majors = Mapping[int, Collection[int]]  # per sub-axis, how many combinations may be more major
+EVERY: Final[Majors] = {}
 _MANY = 4  # sub-axes, or parts of one mesh axis
 
 
@@ -128,6 +131,7 @@ def words(
     sizes: Sequence[int],
     groups: SubAxes = (),
     together: bool = False,
+    majors: Majors = EVERY,
 ) -> Iterator[tuple[tuple[int, int], ...]]:
     """Orders of some sub-axes in one factor, each behind those before it, or behind blocks.
 
@@ -138,12 +142,13 @@ def words(
         sizes: of all sub-axes, in devices.
         groups: of all sub-axes.
         together: whether those of a group stand side by side, in the order of the mesh.
+        majors: of all sub-axes that are held, where in this factor they may stand.
 
     Yields:
         Per sub-axis its number and how many combinations are more major.
     """
     many = 2 if together else _MANY
-    is_ordered = len(sizes) >= many
+    is_ordered = len(sizes) - len(majors) >= many
     group_of = {axis: group for group in groups if len(group) >= many for axis in group}
 
     def walk(
@@ -152,11 +157,13 @@ def words(
         if not left:
             yield tuple(sorted(done))
             return
-        for axis in left[:1] if is_ordered else left:
+        free = [axis for axis in left if axis not in majors]
+        for axis in [a for a in left if a in majors or a == free[0]] if is_ordered else left:
             is_next = bool(done) and done[-1][0] in group_of.get(axis, ())
             ahead = () if is_next else [b for b in blocks if b > end and b % end == 0]
             for start in [end, *ahead]:
-                if size and size % (start * sizes[axis]) == 0:
+                may = axis not in majors or start in majors[axis]
+                if may and size and size % (start * sizes[axis]) == 0:
                     rest = [other for other in left if other != axis]
                     yield from walk(rest, start * sizes[axis], [*done, (axis, start)])
 
@@ -188,6 +195,7 @@ def all_places(
     ahead = blocks or ((),) * len(shape)
     parts = [partial_place(kind) for kind in REDUCTIONS if kinds & bit(kind)]
     found: dict[Places, None] = {}
+    majors = [_majors_in(dim, held) for dim in range(len(shape))]
     every = [WHOLE, *range(len(shape)), *parts]
     ways = [every if at is None else [p % MAX_RANK if p > WHOLE else p for p in at] for at in held]
     for combination in uses(ways, groups, sizes, shape, together):
@@ -198,7 +206,7 @@ def all_places(
             if place > WHOLE:
                 by_dim.setdefault(place, []).append(axis)
         options = [
-            [(d, w) for w in words(shape[d], ahead[d], axes, sizes, groups, together)]
+            [(d, w) for w in words(shape[d], ahead[d], axes, sizes, groups, together, majors[d])]
             for d, axes in by_dim.items()
         ]
         for picked in product(*options):
@@ -210,3 +218,12 @@ def all_places(
             if stays and is_legal(tuple(places), sizes, shape):
                 found[tuple(places)] = None
     return list(found)
+
+
+def _majors_in(dim: int, held: HeldPlaces) -> Majors:
+    """Where in a dimension the sub-axes that are held may stand."""
+    return {
+        axis: [place // MAX_RANK for place in at if place > WHOLE and place % MAX_RANK == dim]
+        for axis, at in enumerate(held)
+        if at is not None
+    }

@@ -8,11 +8,11 @@ those blocks (`block_counts`). A sub-axis that is held has few places on every o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 
 from dtensor.passes.ops.rule import OpRule
-from dtensor.passes.planning.all_places import SubAxes, uses, words
+from dtensor.passes.planning.all_places import Majors, SubAxes, uses, words
 from dtensor.passes.planning.blocks import BlockCounts
 from dtensor.passes.planning.options import Strategy
 from dtensor.passes.propagation.labels import Label, LabelTable, RuleLabels
@@ -22,6 +22,8 @@ from dtensor.passes.sharding.specs import RankSpecs, Specs
 Word = tuple[tuple[int, int], ...]  # per sub-axis its number and where it stands in a factor
 # Per sub-axis the places on a node that it may have; None for any.
 Held = tuple[tuple[tuple[int, ...], ...] | None, ...]
+# Ways to use a sub-axis, as `_label` numbers them, and where in a factor it may then stand.
+Choices = Mapping[int, tuple[int, ...]]
 
 
 class JointLabels:
@@ -61,9 +63,13 @@ class JointLabels:
         reads, makes = ([self.specs.rank(r) for r in side] for side in ranks)
         usable = [f for f in range(len(rule.factors)) if rule.dims_of_factor[f]]
         choices = [-1, *usable, *(~(p + 1) for p in passes)]
+        kept = {
+            axis: _choices(labels[axis], places, passes)
+            for axis, places in enumerate(held)
+            if places is not None
+        }
         ways = [
-            (choices if used else [-1]) if places is None else _choices(mine, places, passes)
-            for used, places, mine in zip(may_use, held, labels, strict=True)
+            list(kept.get(axis, choices if used else (-1,))) for axis, used in enumerate(may_use)
         ]
 
         def label(axis: int, choice: int, major: int) -> Label | None:
@@ -82,7 +88,7 @@ class JointLabels:
             else:
                 options = [
                     [label(axis, c, majors.get(axis, 1)) for axis, c in enumerate(combination)]
-                    for majors in self._majors(rule, combination, blocks)
+                    for majors in self._majors(rule, combination, blocks, kept)
                 ]
             for chosen in options:
                 fitting = [each for each in chosen if each is not None]
@@ -93,7 +99,11 @@ class JointLabels:
         return tuple(sorted(found, key=_shared_dimensions(reads, makes)))
 
     def _majors(
-        self, rule: OpRule, combination: Sequence[int], blocks: BlockCounts
+        self,
+        rule: OpRule,
+        combination: Sequence[int],
+        blocks: BlockCounts,
+        kept: Mapping[int, Choices],
     ) -> Iterator[dict[int, int]]:
         """Where the sub-axes that split factors can stand in them: every order, behind blocks."""
         by_factor: dict[int, list[int]] = {}
@@ -101,38 +111,45 @@ class JointLabels:
             if choice >= 0:
                 by_factor.setdefault(choice, []).append(axis)
         options = [
-            self._orders(rule.factors[f].size, blocks[f] if blocks else (), tuple(axes))
+            self._orders(
+                rule.factors[f].size,
+                blocks[f] if blocks else (),
+                tuple(axes),
+                {axis: of.get(f, ()) for axis, of in kept.items()},
+            )
             for f, axes in by_factor.items()
         ]
         for picked in product(*options):
             yield {axis: major for word in picked for axis, major in word}
 
-    def _orders(self, size: int, blocks: tuple[int, ...], axes: tuple[int, ...]) -> list[Word]:
+    def _orders(
+        self, size: int, blocks: tuple[int, ...], axes: tuple[int, ...], majors: Majors
+    ) -> list[Word]:
         """The orders in which some sub-axes can split a factor: see `words`."""
-        key = (size, blocks, axes, self.together)
+        key = (size, blocks, axes, self.together, tuple(majors.items()))
         found = self._words.get(key)
         if found is None:
-            orders = words(size, blocks, axes, self.specs.sizes, self.groups, self.together)
+            sizes, together = self.specs.sizes, self.together
+            orders = words(size, blocks, axes, sizes, self.groups, together, majors)
             found = self._words[key] = list(orders)
         return found
 
 
-def _choices(
-    labels: RuleLabels, held: Sequence[tuple[int, ...]], passes: Sequence[int]
-) -> list[int]:
-    """The ways to use a sub-axis that may have these places; as `_label` numbers them."""
-    found: dict[int, None] = {}
+def _choices(labels: RuleLabels, held: Sequence[tuple[int, ...]], passes: Sequence[int]) -> Choices:
+    """The ways to use a sub-axis that may have these places."""
+    found: dict[int, tuple[int, ...]] = {}
     for places in held:
         split = next((k for k, place in enumerate(places) if place > WHOLE), None)
         if places == labels.idle.places:
-            found[-1] = None
+            found[-1] = ()
         elif split is None:
-            found.update({~(p + 1): None for p in passes if labels.passes[p].places == places})
+            found.update({~(p + 1): () for p in passes if labels.passes[p].places == places})
         else:
             count = len(labels.rule.operands)
             slot = split if split < count else ~(split - count)
-            found.update({label.factor: None for label in labels.at(slot, places[split])})
-    return list(found)
+            for label in labels.at(slot, places[split]):
+                found[label.factor] = (*found.get(label.factor, ()), label.major)
+    return found
 
 
 def _label(labels: RuleLabels, choice: int, major: int) -> Label | None:

@@ -40,6 +40,7 @@ class Limits:
         choices: the same, where more axes may with no strategy left out.
         small: nodes of the problems where they may, and that are searched from a second start.
         pairs: whether two of many are laid out anew together in larger ones too.
+        joined: how often the last of four or more mesh axes is, together with each other one.
         effort: of the elimination.
         sweeps: rounds of single changes after that.
         polish: rounds of messages after that, which may find a better plan; they need the bound.
@@ -55,6 +56,7 @@ class Limits:
     choices: int = 2_000_000
     small: int = 200
     pairs: bool = False
+    joined: int = 1
     effort: Effort = Effort()
     sweeps: int = 4
     polish: int = 0
@@ -67,6 +69,7 @@ EFFORTS: Final[Mapping[str, Limits]] = {
     "fast": Limits(
         turns=2,
         specs=0,
+        joined=0,
         effort=Effort(table=10_000, passes=4, more=0, windows=0, rounds=0),
         sweeps=2,
     ),

@@ -235,7 +235,7 @@ def _states(problem: Problem, value: ValueClass) -> tuple[Numbers, Numbers, bool
     if not is_coarse:
         allowed = np.broadcast_to(counts > 0, (len(produced), len(specs))).copy()
     else:
-        allowed = specs.coarser()[produced]
+        allowed = specs.coarser(produced)
         allowed[:, list(_now(problem, value)[1])] = True
         allowed &= counts > 1
     allowed[np.arange(len(produced)), produced] = False

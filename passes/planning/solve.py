@@ -4,7 +4,9 @@ One or two mesh axes are searched together, where there are not millions of choi
 many dimensions, and so are more in small programs. Otherwise there are too many strategies: each
 node has the choice of some alone, and one axis after another, or one pair of them, is laid out anew
 while the others stay, until none gains; in small programs from two starts. That is block coordinate
-descent (Bertsekas 1999, "Nonlinear Programming", section 2.7).
+descent (Bertsekas 1999, "Nonlinear Programming", section 2.7). Of many axes, those that annotations
+name are laid out first, as if there were no others; the last one, of which the least is named, then
+changes together with each other one.
 
 Where elimination had to drop states (`eliminate`), its plan need not be the cheapest: cheaper ones
 near it are looked for (`refine`).
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, cycle, islice
 
 import numpy as np
@@ -53,7 +55,17 @@ def solve_within(problem: Problem, limits: Limits, has_choice: bool) -> float | 
 
 def solve(problem: Problem, limits: Limits) -> bool:
     """Leave the cheapest plan found in `problem.now`; whether its model has none cheaper."""
-    axes = problem.maker.mesh_axes
+    maker = problem.maker
+    axes, named = maker.mesh_axes, maker.named_axes
+    if len(axes) >= _MANY_AXES and 0 < len(named) < len(axes):
+        problem.let_change((frozenset[int]().union(*named),))
+        _solve_over(problem, named, replace(limits, below=math.inf))
+        problem.let_change((frozenset[int]().union(*axes),))
+    return _solve_over(problem, axes, limits)
+
+
+def _solve_over(problem: Problem, axes: Moves, limits: Limits) -> bool:
+    """As `solve`, where these mesh axes alone may change; the others stay as they are."""
     is_vast = _most_dims(problem) >= _MANY_DIMS and sum(map(len, axes)) >= _MANY_AXES
     if is_vast or len(axes) >= _MANY_AXES:
         return _solve_by_axes(problem, axes, limits, is_vast)
@@ -90,20 +102,15 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool)
     everything = frozenset[int]().union(*axes)
     has_few = (_most_dims(problem) + 1) ** len(everything) <= limits.specs
     is_small = len(problem.now) <= limits.small
-    named = maker.named_together
-    if is_vast or len(named) == 1:
-        maker.keep_parts_together(True)
-        problem.let_change(named)
-        _search(problem, limits)
-        maker.keep_parts_together(False)
+    if is_vast or len(maker.named_together) == 1:
+        _parts_together(problem, everything, limits)
         problem.let_change(axes)
     if not (has_few and is_small and _has_few_choices(problem, limits.choices)):
         maker.keep_few(is_vast)
         maker.has_left_out = True
         problem.let_change((everything,))
-    if has_few and is_small:
-        if _search(problem, limits) and not maker.has_left_out:
-            return True
+    if has_few and is_small and _search(problem, limits) and not maker.has_left_out:
+        return True
     apart = axes if len(axes) > 1 and not is_vast else _one_by_one(everything)
     if not is_vast and (limits.pairs or (is_small and not has_few)):
         apart = tuple([one | other for one, other in combinations(apart, 2)])
@@ -119,12 +126,24 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool)
         _from_two_starts(problem, turns, limits)
     else:
         _in_turn(problem, turns, limits)
+    if apart is axes and len(axes) > _MANY_AXES:
+        joined = [(axes[-1] | other,) for other in axes[:-1]]
+        _in_turn(problem, joined, replace(limits, turns=limits.joined))
     if ends_together:
         _in_turn(problem, [last, None], limits, (everything,))
     else:
         maker.has_left_out = True
     problem.let_change(last if ends_together else apart)
     return False
+
+
+def _parts_together(problem: Problem, axes: frozenset[int], limits: Limits) -> None:
+    """Lay out anew where the sub-axes of one set, of those that may change, all do the same."""
+    maker = problem.maker
+    maker.keep_parts_together(True)
+    problem.let_change(tuple([group & axes for group in maker.named_together if group & axes]))
+    _search(problem, limits)
+    maker.keep_parts_together(False)
 
 
 def _one_by_one(axes: frozenset[int]) -> Moves:

@@ -70,8 +70,9 @@ class Maker:
         self.kept = kept_by_node(kept)
         self.specs = specs
         self.result_places = result_places
+        given = task.pins.layouts.values()
         self._apart = groups_of(specs.subaxes)
-        self._together = named_together(specs.subaxes, task.pins.layouts.values())
+        self._together = named_together(specs.subaxes, given)
         self._joint = JointLabels(specs, self._apart)
         self.work = work_seconds(graph, task.cost)
         self._kinds = partial_kinds(graph)
@@ -79,6 +80,7 @@ class Maker:
         self._memo = self._memos[False]
         self._computed: dict[tuple[int, Strategy], Computed | None] = {}
         self._passes_of: dict[int, tuple[int, ...]] = {}
+        self._named = [any(place_of(x, axis) != WHOLE for x in given) for axis in specs.subaxes]
         self._used = [self._is_used(axis) for axis in range(len(specs.sizes))]
         found = block_counts(graph, min(specs.sizes, default=1), sum(self._used))
         self._blocks, self._factor_blocks, self.lacks_blocks = found
@@ -89,6 +91,11 @@ class Maker:
     def mesh_axes(self) -> Moves:
         """The sub-axes of each mesh axis that anything may use."""
         return self._usable(self._apart)
+
+    @property
+    def named_axes(self) -> Moves:
+        """The same, of mesh axes that annotations name."""
+        return tuple([each for each in self.mesh_axes if any(self._named[a] for a in each)])
 
     @property
     def named_together(self) -> Moves:
@@ -123,11 +130,8 @@ class Maker:
         What nobody asked for is not spread over devices that nobody named: a small program keeps to
         the axes of its annotations.
         """
-        subaxis = self.specs.subaxes[axis]
-        if any(place_of(layout, subaxis) != WHOLE for layout in self.task.pins.layouts.values()):
-            return True
         large = self.task.min_flops * self.specs.devices
-        return any(
+        return self._named[axis] or any(
             node.rule is not None and node.rule.flops >= large and opdef(node.name).must_divide
             for node in self.graph.nodes
         )
@@ -159,9 +163,7 @@ class Maker:
         if node.index in self.kept:
             keeps = keeper(self.graph, self.specs, node, self.kept[node.index])
             found = tuple([s for s in found if keeps(s.ins, s.outs)])
-        if now not in found:
-            found = (now, *found)
-        return Options(found)
+        return Options(found if now in found else (now, *found))
 
     def choices(self, node: Node) -> int:
         """About how many ways there are for a node to use one sub-axis."""

@@ -41,7 +41,6 @@ class RankSpecs:
         self._ids: dict[Places, int] = {}
         self._table = table
         self._sizes = tuple(sizes)
-        self._coarser = np.zeros((0, 0), bool)
         self.replicated = self.of((WHOLE,) * len(self._sizes))
 
     def __len__(self) -> int:
@@ -69,13 +68,13 @@ class RankSpecs:
                     self.of((*places[:axis], WHOLE, *places[axis + 1 :]))
         return found
 
-    def coarser(self) -> NDArray[np.bool_]:
-        """Per spec and other spec, whether the other differs only by leaving sub-axes out."""
-        if len(self._coarser) < len(self):
-            places = np.array(self.places, np.int64).reshape(len(self), len(self._sizes))
-            same, out = places[:, None] == places[None, :], places[None, :] == WHOLE
-            self._coarser = (same | out).all(-1)
-        return self._coarser
+    def coarser(self, specs: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Per given spec and any other, whether the other only leaves sub-axes out."""
+        places = np.array(self.places, np.int64).reshape(len(self), len(self._sizes))
+        found = np.ones((len(specs), len(self)), np.bool_)
+        for mine, others in zip(places[specs].T, places.T, strict=True):
+            found &= (mine[:, None] == others) | (others == WHOLE)
+        return found
 
     def layout(self, spec: int) -> Layout:
         """The layout that a spec stands for."""

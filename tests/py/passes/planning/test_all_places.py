@@ -99,6 +99,21 @@ def test_many_sub_axes_stand_in_the_order_of_the_mesh() -> None:
     assert list(words(81, (), (0, 1, 3), (3, 3, 3, 3))) == [((0, 1), (1, 3), (3, 9))]
 
 
+def test_sub_axes_that_are_held_stay_where_they_are_in_any_order() -> None:
+    sizes, held = (2, 2, 2, 2), {0: (2,), 2: (), 3: (1, 4)}
+    assert list(words(64, (), (0, 1), sizes, majors=held)) == [((0, 2), (1, 1))]
+    found = {tuple(word) for word in words(64, (), (0, 1, 3), sizes, majors=held)}
+    assert found == {((0, 2), (1, 1), (3, 4)), ((0, 2), (1, 4), (3, 1))}
+    at = [[split_place(0, 2)], None, [WHOLE], [WHOLE]]
+    places = all_places((64,), sizes, (), 0, held=at)
+    assert places == [(split_place(0, 2), split_place(0, 1), WHOLE, WHOLE)]
+
+
+def test_many_free_sub_axes_stand_in_order_among_those_that_are_held() -> None:
+    orders = {tuple(m for _, m in w) for w in words(64, (), (0, 1, 4), (2,) * 5, majors={4: (2,)})}
+    assert orders == {(1, 4, 2)}
+
+
 def test_many_parts_stand_side_by_side() -> None:
     """Blocks may stand ahead of the first part, and between axes, but not between parts."""
     found = set(words(480, (5, 15), range(5), (3, 2, 2, 2, 2), FOUR_PARTS))

@@ -143,6 +143,32 @@ def test_small_weights_move_and_a_large_batch_stays(names: list[str], effort: st
     assert planned.wire_bytes <= gathered + reduced < batch / 4
 
 
+def test_an_axis_that_nobody_names_makes_no_plan_dearer() -> None:
+    """The rows are split by data ahead of fsdp, which the weights name more of, and it first."""
+
+    def loss(weights: Any, x: Any) -> Any:
+        for up, down in weights:
+            x = x + jnp.tanh(x @ up) @ down
+        return jnp.mean(x**2)
+
+    def planned(*names: str) -> dtensor.Lowered:
+        mesh = dtensor.Mesh.abstract([(name, 2) for name in names])
+        rows = dtensor.Layout([("data", "fsdp"), None], mesh)
+        up = dtensor.Layout(["fsdp", "model"], mesh), jax.ShapeDtypeStruct((32, 64), jnp.float32)
+        down = dtensor.Layout(["model", "fsdp"], mesh), jax.ShapeDtypeStruct((64, 32), jnp.float32)
+        layouts, weights = zip(up, down, strict=True)
+        x = jax.ShapeDtypeStruct((64, 32), jnp.float32)
+        gradient = dtensor.jit(jax.grad(loss), in_layouts=([layouts] * 2, rows))
+        return gradient.lower([weights] * 2, x)
+
+    def seconds(lowered: dtensor.Lowered) -> float:
+        (record,) = [r for r in lowered.ledger["records"] if r["kind"] == "plan"]
+        return float(record["seconds"])
+
+    without = planned("data", "fsdp", "model")
+    assert seconds(planned("data", "fsdp", "seq", "model")) <= seconds(without) * (1 + 1e-9)
+
+
 @pytest.mark.long
 def test_of_a_plan_that_left_strategies_out_nobody_says_that_none_is_cheaper(
     monkeypatch: pytest.MonkeyPatch,
