@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from dtensor.dialect.diagnostics import did_you_mean
@@ -108,8 +109,10 @@ def budget(
     Example:
         `with dtensor.budget(max_bytes=1e6, only={"all_reduce": "data"}): step(params, batch)`
     """
-    if max_bytes is not None and not (isinstance(max_bytes, int | float) and max_bytes >= 0):
-        raise CompileError(f"max_bytes is {max_bytes!r}; it must be a number of bytes, or None")
+    if max_bytes is not None:
+        if not (isinstance(max_bytes, Real) and max_bytes >= 0):
+            raise CompileError(f"max_bytes is {max_bytes!r}; it must be a number of bytes, or None")
+        max_bytes = float(max_bytes)
     if only is None:
         return Budget(max_bytes)
     kinds = [only] if isinstance(only, str) else only

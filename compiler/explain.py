@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 from dtensor.compiler.held import grouped, memory_lines
@@ -75,7 +76,7 @@ def explain(
 
 
 def _check_top(top: object, what: str | None) -> None:
-    if not isinstance(top, int) or top < 1:
+    if not isinstance(top, Integral) or top < 1:
         raise CompileError(f"top is {top!r}; give the number of groups to show, at least 1")
     if what is not None:
         raise CompileError(

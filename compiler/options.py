@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,12 @@ class CompileOptions:
 
     def __post_init__(self) -> None:
         limit = self.max_bytes_per_device
-        if limit is not None and not (isinstance(limit, int | float) and limit > 0):
-            raise CompileError(
-                f"max_bytes_per_device is {limit!r}; it must be a positive number, or None"
-            )
+        if limit is not None:
+            if not (isinstance(limit, Real) and limit > 0):
+                raise CompileError(
+                    f"max_bytes_per_device is {limit!r}; it must be a positive number, or None"
+                )
+            object.__setattr__(self, "max_bytes_per_device", float(limit))
         if self.reduce_dtype is not None and self.reduce_dtype not in REDUCE_DTYPES:
             raise CompileError(
                 f"reduce_dtype is {self.reduce_dtype!r}; it must be one of "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 from dtensor.dialect.axes import AxisRef
@@ -106,10 +107,10 @@ def _digit(entry: Any, mesh: Mesh) -> AxisRef | int:
                 f"'{entry.name}', which has {whole} devices"
             )
         return entry
-    if isinstance(entry, int) and not isinstance(entry, bool):
+    if isinstance(entry, Integral) and not isinstance(entry, bool):
         if entry < 1:
             raise LayoutError(f"block count {entry} is not positive; give 1 or more")
-        return entry
+        return int(entry)
     if not isinstance(entry, str):
         raise _NoEntry(entry)
     if entry == OPEN:

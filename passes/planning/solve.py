@@ -57,7 +57,7 @@ def solve(problem: Problem, limits: Limits) -> bool:
     """Leave the cheapest plan found in `problem.now`; whether its model has none cheaper."""
     maker = problem.maker
     axes, named = maker.mesh_axes, maker.named_axes
-    if len(axes) >= _MANY_AXES and 0 < len(named) < len(axes):
+    if 0 < len(named) < len(axes) and len(axes) > _MANY_AXES:
         problem.let_change((frozenset[int]().union(*named),))
         _solve_over(problem, named, replace(limits, below=math.inf))
         problem.let_change((frozenset[int]().union(*axes),))

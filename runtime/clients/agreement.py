@@ -7,6 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from numbers import Integral
 from typing import Any
 from zlib import crc32
 
@@ -58,7 +59,7 @@ def barrier(
     if not isinstance(barrier_name, str | None):
         raise ConfigError(f"barrier_name is {barrier_name!r}; it must be a string, or None")
     wait = _DAY_IN_MILLISECONDS if timeout_in_ms is None else timeout_in_ms
-    if isinstance(wait, bool) or not isinstance(wait, int) or wait < 1:
+    if isinstance(wait, bool) or not isinstance(wait, Integral) or wait < 1:
         raise ConfigError(f"timeout_in_ms is {wait!r}; it must be a positive integer")
     clients = clients_of(mesh)
     if jax.process_index() not in clients:

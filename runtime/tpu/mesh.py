@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def create_tpu_mesh(
     mesh = Mesh(list(zip(mesh_dim_names, mesh_shape, strict=True)))
     rank = len(mesh.sizes)
     along = 1 - rank if ring_dims is None else ring_dims
-    if isinstance(along, bool) or not isinstance(along, int) or abs(along) > rank:
+    if isinstance(along, bool) or not isinstance(along, Integral) or abs(along) > rank:
         raise MeshError(f"invalid ring_dims value: {along!r}; give one from {-rank} to {rank}")
     cores = _cores(devices, mesh)
     if ring_dims != 0:  # to jax, the axes that communicate most are the last ones

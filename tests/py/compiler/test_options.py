@@ -1,9 +1,12 @@
 """Options of a compilation."""
 
 import dataclasses
+from typing import Any
 
+import numpy as np
 import pytest
 
+import dtensor
 from dtensor.compiler.options import CompileOptions
 from dtensor.dialect.errors import CompileError
 
@@ -33,3 +36,15 @@ def test_values_that_mean_nothing_are_refused() -> None:
         CompileOptions(effort="slow")
     with pytest.raises(CompileError, match="must be a tuple of pass names"):
         CompileOptions(print_ir_after="dtensor-import")  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    whole: Any = np.int64(600)
+    real: Any = np.float32(0.5)
+    assert CompileOptions(max_bytes_per_device=whole).max_bytes_per_device == 600
+    assert dtensor.budget(max_bytes=real).max_bytes == 0.5
+    mesh = dtensor.Mesh.abstract([("x", 2)])
+    assert dtensor.Layout([(np.int64(3), "x")], mesh) == dtensor.Layout([(3, "x")], mesh)
+    for refused in (np.int64(0), np.array([1]), "1"):
+        with pytest.raises(CompileError, match="max_bytes_per_device"):
+            CompileOptions(max_bytes_per_device=refused)  # type: ignore[arg-type]
