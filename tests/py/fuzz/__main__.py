@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 FOLDER = Path("build/fuzz")
-_QUICK = "--xla_backend_optimization_level=0 --xla_force_host_platform_device_count=8"
+_QUICK = "--xla_backend_optimization_level=0 --xla_force_host_platform_device_count=16"
 _EACH = 60  # programs that one process runs: jax keeps what it compiled
 _LONGEST = 600.0  # seconds that one program may take, made small; then the process ends
 _LOOKED_INTO = 8  # every so many programs, each operation is compared, whatever the results
@@ -77,13 +77,13 @@ def supervise(first: int, end: float) -> int:
 def work(first: int, count: int, end: float) -> int:
     """Run programs in this process."""
     from tests.py.fuzz.judge import judge, smallest
-    from tests.py.fuzz.programs import COSTS, program
+    from tests.py.fuzz.programs import COSTS, MESHES, SIXTEEN, program
 
     costs = list(COSTS)
     for seed in range(first, first + count):
         if time.monotonic() > end:
             break
-        made = replace(program(seed), cost=costs[seed % len(costs)])
+        made = replace(program(seed, (*MESHES, SIXTEEN)), cost=costs[seed % len(costs)])
         faulthandler.dump_traceback_later(_LONGEST, exit=True)
         (FOLDER / "current.py").write_text(made.script(), encoding="utf-8")
         look = seed % _LOOKED_INTO == 0

@@ -24,6 +24,7 @@ MESHES: tuple[tuple[tuple[str, int], ...], ...] = (
     (("x", 3), ("y", 2)),
     (("x", 5),),
 )
+SIXTEEN = (("x", 2), ("y", 2), ("z", 2), ("w", 2))  # of more devices than the other tests have
 SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 10, 11, 12, 13, 15, 16, 16, 24)
 MAX_ELEMENTS = 3000
 # Small programs under the default hardly use what is distributed: most of it starts too much.
@@ -201,10 +202,10 @@ def scope_of(mesh: Sequence[tuple[str, int]]) -> dict[str, Any]:
     return {"jax": jax, "jnp": jnp, "np": np, "dtensor": dtensor, "mesh": on}
 
 
-def program(seed: int) -> Program:
-    """The program of a seed."""
+def program(seed: int, meshes: Sequence[tuple[tuple[str, int], ...]] = MESHES) -> Program:
+    """The program of a seed, on one of some meshes."""
     rng = random.Random(seed)
-    mesh = rng.choice(MESHES)
+    mesh = rng.choice(meshes)
     arguments = []
     for number in range(rng.randint(1, 3)):
         shape = _shape(rng, mesh)
