@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from dtensor.dialect.diagnostics import did_you_mean
@@ -110,9 +110,10 @@ def budget(
         `with dtensor.budget(max_bytes=1e6, only={"all_reduce": "data"}): step(params, batch)`
     """
     if max_bytes is not None:
-        if not (isinstance(max_bytes, Real) and max_bytes >= 0):
+        number = number_of(max_bytes)
+        if number is None or not number >= 0:
             raise CompileError(f"max_bytes is {max_bytes!r}; it must be a number of bytes, or None")
-        max_bytes = float(max_bytes)
+        max_bytes = number
     if only is None:
         return Budget(max_bytes)
     kinds = [only] if isinstance(only, str) else only
@@ -123,6 +124,13 @@ def budget(
             raise CompileError(f"only names '{kind}', which is no collective{hint}")
     pairs = [(kind, _axes(axes)) for kind, axes in sorted(named.items())]
     return Budget(max_bytes, tuple(pairs))
+
+
+def number_of(value: object) -> float | None:
+    """A real number, of NumPy too, as Python has it; None for anything else."""
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else None
 
 
 def active_budgets() -> tuple[Budget, ...]:

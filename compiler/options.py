@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dtensor.compiler.budget import Budget
+from dtensor.compiler.budget import Budget, number_of
 from dtensor.compiler.define_op import DefinedOp, known_ops
 from dtensor.dialect.errors import CompileError, MeshError
 from dtensor.dialect.layout import Layout
@@ -70,13 +69,14 @@ class CompileOptions:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        limit = self.max_bytes_per_device
-        if limit is not None:
-            if not (isinstance(limit, Real) and limit > 0):
+        if self.max_bytes_per_device is not None:
+            limit = number_of(self.max_bytes_per_device)
+            if limit is None or not limit > 0:
                 raise CompileError(
-                    f"max_bytes_per_device is {limit!r}; it must be a positive number, or None"
+                    f"max_bytes_per_device is {self.max_bytes_per_device!r}; it must be a "
+                    "positive number, or None"
                 )
-            object.__setattr__(self, "max_bytes_per_device", float(limit))
+            object.__setattr__(self, "max_bytes_per_device", limit)
         if self.reduce_dtype is not None and self.reduce_dtype not in REDUCE_DTYPES:
             raise CompileError(
                 f"reduce_dtype is {self.reduce_dtype!r}; it must be one of "
