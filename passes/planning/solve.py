@@ -4,9 +4,9 @@ One or two mesh axes are searched together, where there are not millions of choi
 many dimensions, and so are more in small programs. Otherwise there are too many strategies: each
 node has the choice of some alone, and one axis after another, or one pair of them, is laid out anew
 while the others stay, until none gains; in small programs from two starts. That is block coordinate
-descent (Bertsekas 1999, "Nonlinear Programming", section 2.7). Of four mesh axes and more, those that
-annotations name are laid out first, as if there were no others; then the last one, which they name
-the least, changes together with each other one.
+descent (Bertsekas 1999, "Nonlinear Programming", section 2.7). Of four mesh axes and more, those
+that annotations name are laid out first, as if there were no others; then the last one, which they
+name the least, changes together with each other one.
 
 Where elimination had to drop states (`eliminate`), its plan need not be the cheapest: cheaper ones
 near it are looked for (`refine`).
