@@ -127,7 +127,9 @@ def budget(
 
 
 def number_of(value: object) -> float | None:
-    """A real number, of NumPy too, as Python has it; None for anything else."""
+    """A real number, of NumPy too, as Python has it; None for anything else, truth values too."""
+    if isinstance(value, bool):
+        return None
     if isinstance(value, Integral):
         return int(value)
     return float(value) if isinstance(value, Real) else None

@@ -24,7 +24,7 @@ from dtensor.passes.sharding.specs import is_legal
 SubAxes = tuple[range, ...]  # the sub-axes of each mesh axis
 HeldPlaces = Sequence[Sequence[int] | None]  # per sub-axis the places it may have; None for any
 Majors = Mapping[int, Collection[int]]  # per sub-axis, how many combinations may be more major
-EVERY: Final[Majors] = {}
+NONE_HELD: Final[Majors] = {}
 _MANY = 4  # sub-axes, or parts of one mesh axis
 
 
@@ -131,7 +131,7 @@ def words(
     sizes: Sequence[int],
     groups: SubAxes = (),
     together: bool = False,
-    majors: Majors = EVERY,
+    majors: Majors = NONE_HELD,
 ) -> Iterator[tuple[tuple[int, int], ...]]:
     """Orders of some sub-axes in one factor, each behind those before it, or behind blocks.
 

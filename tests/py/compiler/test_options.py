@@ -45,6 +45,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert dtensor.budget(max_bytes=real).max_bytes == 0.5
     mesh = dtensor.Mesh.abstract([("x", 2)])
     assert dtensor.Layout([(np.int64(3), "x")], mesh) == dtensor.Layout([(3, "x")], mesh)
-    for refused in (np.int64(0), np.array([1]), "1"):
+    for refused in (np.int64(0), np.array([1]), "1", True):
         with pytest.raises(CompileError, match="max_bytes_per_device"):
             CompileOptions(max_bytes_per_device=refused)  # type: ignore[arg-type]
