@@ -122,16 +122,19 @@ class Creator:
         self.note(op)
         return op
 
-    def like(self, op: ir.Operation, operands: Sequence[Value], dim: int, size: int) -> Value:
-        """The op, which has one result, on other operands, the result's `dim` of another size."""
-        shape, element = self.read_type(op.results[0].type)
+    def of_shape(self, op: ir.Operation, operands: Sequence[Value], shape: Sequence[int]) -> Value:
+        """The op, which has one result, on other operands, the result of another shape."""
         copy = op.clone(ip=self._place()).operation
         for k, operand in enumerate(operands):
             copy.operands[k] = operand
         result: Value = copy.results[0]
-        result.set_type(self.tensor_type(with_sizes(shape, dim, size), element))
+        result.set_type(self.tensor_type(shape, self.element_of(result)))
         self.note(copy)
         return result
+
+    def like(self, op: ir.Operation, operands: Sequence[Value], dim: int, size: int) -> Value:
+        """As `of_shape`, where one dimension is of another size."""
+        return self.of_shape(op, operands, with_sizes(self.shape_of(op.results[0]), dim, size))
 
     def _place(self) -> ir.InsertionPoint | None:
         """Where the next operation goes."""

@@ -55,6 +55,12 @@ def _ids(location: ir.Location) -> Iterator[int]:
         yield from _ids(location.child_loc)
 
 
+def fused_count(location: ir.Location) -> int:
+    """How many operations that were made one a location stands for."""
+    is_one = not isinstance(location, ir.FusedLoc) or _metadata(location) is not None
+    return 1 if is_one else len(_inner(location))  # type: ignore[arg-type]
+
+
 def forget_ids(module: ir.Module) -> None:
     """Take the ids out of a module that was read: they speak of another run's ledger."""
 

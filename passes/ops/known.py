@@ -7,7 +7,8 @@ from them; a NaN does no harm, for it gives NaN on parts and on their sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import RELAYOUT
-from dtensor.passes.ops.attributes import CONSTANT, constant_numbers, element_of
+from dtensor.passes.ops.attributes import CONSTANT, constant_numbers, element_of, splat_number
 from dtensor.passes.ops.elements import element_kind, holds_floats, reaches_integers
 
 _DEPTH = 8  # operations that are followed back
@@ -46,6 +47,37 @@ _BOUNDED = frozenset(
         "stablehlo.tanh",
     )
 )
+
+
+# Of these the result is zero, and no negative one, where all that is read is.
+_ZERO_OF_ZEROS = frozenset(
+    (
+        "stablehlo.abs",
+        "stablehlo.add",
+        "stablehlo.and",
+        "stablehlo.convert",
+        "stablehlo.maximum",
+        "stablehlo.minimum",
+        "stablehlo.multiply",
+        "stablehlo.or",
+        "stablehlo.sqrt",
+        "stablehlo.subtract",
+        "stablehlo.tanh",
+        "stablehlo.xor",
+    )
+)
+# So it is where the others are, and the operand at one of these places is a positive number.
+_BY_NUMBERS = {"stablehlo.divide": (1,), "stablehlo.multiply": (0, 1)}
+
+
+def zero_of_zeros(op: ir.Operation, others: Mapping[int, Value]) -> bool:
+    """Whether an element-wise op gives zero where all that it reads is, but for some operands."""
+    if not others:
+        return op.name in _ZERO_OF_ZEROS
+    places = _BY_NUMBERS.get(op.name, ())
+    numbers = [splat_number(value) for value in others.values()]
+    is_scale = len(others) == 1 and all(place in places for place in others)
+    return is_scale and all(number is not None and 0 < number < math.inf for number in numbers)
 
 
 def never_infinite(value: Value) -> bool:

@@ -28,7 +28,7 @@ from dtensor.passes.cost.model import (
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import OpReader, TypeInfo, op_info
 from dtensor.passes.ledger import FIRST_RECORD, Ledger, Record
-from dtensor.passes.locations import all_ids, function_text, location_text
+from dtensor.passes.locations import all_ids, function_text, fused_count, location_text
 from dtensor.passes.ops.opdef import one_per_element, unknown_flops
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CONTROL, walk
@@ -216,14 +216,15 @@ class _Reader:
         """Why a collective is there: its records, or the operation whose algorithm sends."""
         if not op.name.startswith(f"{NAMESPACE}."):
             return "written in shard_map"
+        count = len(records) or fused_count(op.location)
+        more = f" (and {count - 1} combined with it)" if count > 1 else ""
         if records:
-            more = f" (and {len(records) - 1} combined with it)" if len(records) > 1 else ""
             return records[0].text + more
         inside = [i for i in all_ids(op.location) if i < len(self.ledger.op_names)]
         if not inside:
             return ""
         name = self.ledger.op_names[inside[0]].split(".")[-1]
-        return f"{name} needs some elements of other shards"
+        return f"{name} needs some elements of other shards{more}"
 
     def _function_and_file(self, records: list[Record], op: ir.Operation) -> tuple[str, str]:
         """The user's function around the operation that is responsible, and its file."""

@@ -1,6 +1,6 @@
 // RUN: dtensor-opt %s -p dtensor-optimize-collectives | filecheck %s
 
-// What several messages send of one value to the same devices is sent in one.
+// What several messages send to the same devices is sent in one.
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
 
@@ -76,4 +76,78 @@ func.func @twice(%a: tensor<3xf32>) -> (tensor<3xf32>, tensor<4xf32>) {
   %both = stablehlo.concatenate %edge, %a, dim = 0 : (tensor<1xf32>, tensor<3xf32>) -> tensor<4xf32>
   %1 = "dtensor.shard_permute"(%both) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<4xf32>) -> tensor<4xf32>
   return %0, %1 : tensor<3xf32>, tensor<4xf32>
+}
+
+// Edges of two fields go together, and that of their product is computed of them.
+
+// CHECK-LABEL: func.func @fields
+func.func @fields(%h: tensor<3x5xf32>, %u: tensor<3x5xf32>) -> (tensor<1x5xf32>, tensor<1x5xf32>, tensor<1x5xf32>) {
+  // CHECK-DAG: %[[H:.*]] = stablehlo.slice %arg0 [2:3, 0:5]
+  // CHECK-DAG: %[[U:.*]] = stablehlo.slice %arg1 [2:3, 0:5]
+  // CHECK: %[[BOTH:.*]] = stablehlo.concatenate %[[H]], %[[U]], dim = 0
+  // CHECK: %[[GOT:.*]] = "dtensor.shard_permute"(%[[BOTH]])
+  // CHECK-DAG: %[[OF_H:.*]] = stablehlo.slice %[[GOT]] [0:1, 0:5]
+  // CHECK-DAG: %[[OF_U:.*]] = stablehlo.slice %[[GOT]] [1:2, 0:5]
+  // CHECK: %[[PRODUCT:.*]] = stablehlo.multiply %[[OF_H]], %[[OF_U]] : tensor<1x5xf32>
+  // CHECK-NOT: dtensor.shard_permute
+  // CHECK: return %[[PRODUCT]], %[[OF_H]], %[[OF_U]]
+  %product = stablehlo.multiply %h, %u : tensor<3x5xf32>
+  %0 = stablehlo.slice %product [2:3, 0:5] : (tensor<3x5xf32>) -> tensor<1x5xf32>
+  %1 = "dtensor.shard_permute"(%0) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<1x5xf32>) -> tensor<1x5xf32>
+  %2 = stablehlo.slice %h [2:3, 0:5] : (tensor<3x5xf32>) -> tensor<1x5xf32>
+  %3 = "dtensor.shard_permute"(%2) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<1x5xf32>) -> tensor<1x5xf32>
+  %4 = stablehlo.slice %u [2:3, 0:5] : (tensor<3x5xf32>) -> tensor<1x5xf32>
+  %5 = "dtensor.shard_permute"(%4) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<1x5xf32>) -> tensor<1x5xf32>
+  return %1, %3, %5 : tensor<1x5xf32>, tensor<1x5xf32>, tensor<1x5xf32>
+}
+
+// A product of which another factor is not sent is sent itself.
+
+// CHECK-LABEL: func.func @factor_that_stays
+func.func @factor_that_stays(%h: tensor<5xf32>, %u: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>) {
+  // CHECK: %[[PRODUCT:.*]] = stablehlo.multiply %arg0, %arg1
+  // CHECK: %[[BOTH:.*]] = stablehlo.concatenate %[[PRODUCT]], %arg0, dim = 0
+  // CHECK: "dtensor.shard_permute"(%[[BOTH]])
+  // CHECK-NOT: stablehlo.multiply
+  %product = stablehlo.multiply %h, %u : tensor<5xf32>
+  %0 = "dtensor.shard_permute"(%product) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<5xf32>) -> tensor<5xf32>
+  %1 = "dtensor.shard_permute"(%h) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<5xf32>) -> tensor<5xf32>
+  return %0, %1 : tensor<5xf32>, tensor<5xf32>
+}
+
+// Where nobody sends, zeros arrive: a square makes zeros of them, and so does half of it; the
+// opposite makes negative zeros, and a cosine ones, so these two are sent.
+
+// CHECK-LABEL: func.func @zeros_at_the_end
+func.func @zeros_at_the_end(%h: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>) {
+  // CHECK-DAG: %[[OPPOSITE:.*]] = stablehlo.multiply %arg0, %cst_{{.*}} :
+  // CHECK-DAG: %[[COSINE:.*]] = stablehlo.cosine %arg0
+  // CHECK: stablehlo.concatenate %[[OPPOSITE]], %[[COSINE]], %arg0, dim = 0
+  // CHECK: "dtensor.shard_permute"({{.*}}tensor<15xf32>
+  // CHECK: %[[SQUARE:.*]] = stablehlo.multiply %[[GOT:.*]], %[[GOT]]
+  // CHECK: %[[HALF:.*]] = stablehlo.multiply %[[SQUARE]], %{{.*}}
+  // CHECK-NOT: dtensor.shard_permute
+  // CHECK: return %[[HALF]]
+  %by_half = stablehlo.constant dense<0.5> : tensor<5xf32>
+  %by_less = stablehlo.constant dense<-0.5> : tensor<5xf32>
+  %square = stablehlo.multiply %h, %h : tensor<5xf32>
+  %half = stablehlo.multiply %square, %by_half : tensor<5xf32>
+  %opposite = stablehlo.multiply %h, %by_less : tensor<5xf32>
+  %cosine = stablehlo.cosine %h : tensor<5xf32>
+  %0 = "dtensor.shard_permute"(%half) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: -1, 0, 1, 2>} : (tensor<5xf32>) -> tensor<5xf32>
+  %1 = "dtensor.shard_permute"(%opposite) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: -1, 0, 1, 2>} : (tensor<5xf32>) -> tensor<5xf32>
+  %2 = "dtensor.shard_permute"(%cosine) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: -1, 0, 1, 2>} : (tensor<5xf32>) -> tensor<5xf32>
+  %3 = "dtensor.shard_permute"(%h) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: -1, 0, 1, 2>} : (tensor<5xf32>) -> tensor<5xf32>
+  return %0, %1, %2, %3 : tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>
+}
+
+// Large values go by themselves: to put them side by side takes longer than a second message.
+
+// CHECK-LABEL: func.func @large
+func.func @large(%a: tensor<24000xf32>, %b: tensor<24000xf32>) -> (tensor<24000xf32>, tensor<24000xf32>) {
+  // CHECK: "dtensor.shard_permute"(%arg0)
+  // CHECK: "dtensor.shard_permute"(%arg1)
+  %0 = "dtensor.shard_permute"(%a) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<24000xf32>) -> tensor<24000xf32>
+  %1 = "dtensor.shard_permute"(%b) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<24000xf32>) -> tensor<24000xf32>
+  return %0, %1 : tensor<24000xf32>, tensor<24000xf32>
 }
