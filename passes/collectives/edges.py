@@ -28,56 +28,98 @@ from dtensor.passes.collectives.reader import CollectiveOp, CollectiveOps
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.ops.attributes import itemsize, shape_of
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.program import Scope
 
+_NEAR = 32  # messages behind the first that may join it
 _MOST_MOVED = 64  # operations that go in front of the first message
 _SMALL_BYTES = 1 << 17  # of a message: to begin it takes as long as to put it together of parts
 
 _Joined = list[tuple[CollectiveOp, Piece]]
 
 
+class _Places:
+    """Where the operations of a block stand, also those that came since; -1 of what is outside."""
+
+    def __init__(self, block: ir.Block) -> None:
+        ops = enumerate(ops_of(block))
+        self._of = {result: float(k) for k, op in ops for result in op.results}
+        self._taken: dict[Value, float] = {}  # by what stands behind it, the last place in front
+
+    def of(self, op: ir.Operation) -> float:
+        """A number that is larger for operations that come later."""
+        return self._of.get(op.results[0], -1.0) if len(op.results) else -1.0
+
+    def put(self, ops: Sequence[ir.Operation], before: ir.Operation) -> None:
+        """These stand in front of another one now, behind those put there already."""
+        end = self.of(before)
+        start = self._taken.get(before.results[0], end - 1)
+        for k, op in enumerate(ops, 1):
+            place = start + (end - start) * k / (len(ops) + 1)
+            self._of.update(dict.fromkeys(op.results, place))
+            self._taken[before.results[0]] = place
+
+
 def share_edges(work: CollectiveOps) -> None:
-    """Send in one message what is sent several times of one value to the same devices."""
+    """Send in one message what shards send to the same devices, if it is small or the same."""
     groups: dict[object, list[CollectiveOp]] = {}
+    scopes: dict[Scope, _Places] = {}
     for item in work.items:
         if item.is_alive and item.name == SHARD_PERMUTE:
             element = ir.RankedTensorType(item.op.results[0].type).element_type
             key = (item.scope, item.mesh, tuple(item.axes), item.op.attributes[SOURCES], element)
             groups.setdefault(key, []).append(item)
     for group in groups.values():
-        while len(group) > 1:
-            group = _share_first(work, group)
+        if len(group) > 1:
+            scope = group[0].scope
+            places = scopes.get(scope) or scopes.setdefault(scope, _Places(scope.block))
+            group.sort(key=lambda item: places.of(item.op))
+            while len(group) > 1:
+                group = _share_first(work, group, places)
 
 
-def _share_first(work: CollectiveOps, group: Sequence[CollectiveOp]) -> list[CollectiveOp]:
+def _share_first(
+    work: CollectiveOps, group: Sequence[CollectiveOp], places: _Places
+) -> list[CollectiveOp]:
     """Let those join the first of a group that may; the others."""
-    order = {op: k for k, op in enumerate(ops_of(group[0].scope.block))}
-    first, *others = sorted(group, key=lambda item: order[item.op])
-    reader = Reader(work, first, _offered(work, group))
+    first, near, left = group[0], group[1 : _NEAR + 1], list(group[_NEAR + 1 :])
+    reader = Reader(work, first, _offered(work, [first, *near]))
     joined: _Joined = [(first, reader.message(first))]
-    boxes, left, moved = list(joined[0][1].sent()), list[CollectiveOp](), set[ir.Operation]()
-    bytes_each = itemsize(first.op.operands[0])
-    for item in others:
+    boxes, moved, alone = joined[0][1].sent(), list[ir.Operation](), list[CollectiveOp]()
+    for item in near:
         piece = reader.message(item)
-        found = list(piece.sent())
+        found = piece.sent()
         is_shared = any(v == w and volume(common(a, b)) for v, a in found for w, b in boxes)
-        is_small = _volume(_merged(boxes + found)) * bytes_each <= _SMALL_BYTES
-        before = {other.op for other, _ in joined} | {item.op}
-        late = _behind([value for value, _ in found], order, order[first.op], before)
-        if late is None or not (is_shared or is_small or not found):
-            left.append(item)
+        late = _behind([value for value, _ in found], places, [each.op for each, _ in joined], item)
+        is_alike = late is not None and (is_shared or not found or _is_small(first, boxes + found))
+        if late is None or not is_alike:
+            alone.append(item)
             continue
         joined.append((item, piece))
         boxes += found
-        moved |= late
+        moved += [op for op in late if op not in moved]
     boxes = _merged(boxes)
     old = sum(math.prod(shape_of(item.op.operands[0])) for item, _ in joined)
-    if len(joined) > 1 and _volume(boxes) <= old:
-        for op in sorted(moved, key=lambda op: order[op]):
+    if len(joined) > 1 and _volume(boxes) > old:
+        alone = sorted(
+            [*alone, *[item for item, _ in joined[1:]]], key=lambda item: places.of(item.op)
+        )
+    elif len(joined) > 1:
+        moved.sort(key=places.of)
+        for op in moved:
             op.move_before(first.op)
-        received = _received(work, joined, boxes)
+        places.put(moved, first.op)
+        received = _received(work, joined, boxes, places)
         for item, piece in joined:
-            work.replace(item, [piece.rebuilt(Builder(item.op), received)])
-    return left
+            made = list[ir.Operation]()
+            rebuilt = piece.rebuilt(Builder(item.op, made), received)
+            places.put(made, item.op)
+            work.replace(item, [rebuilt])
+    return [*alone, *left]
+
+
+def _is_small(item: CollectiveOp, boxes: Sequence[Sent]) -> bool:
+    """Whether boxes of the element type of a message are soon put together to one."""
+    return _volume(_merged(boxes)) * itemsize(item.op.operands[0]) <= _SMALL_BYTES
 
 
 def _offered(work: CollectiveOps, group: Sequence[CollectiveOp]) -> dict[Value, list[Box]]:
@@ -90,18 +132,21 @@ def _offered(work: CollectiveOps, group: Sequence[CollectiveOp]) -> dict[Value, 
 
 
 def _behind(
-    values: Sequence[Value], order: dict[ir.Operation, int], place: int, without: set[ir.Operation]
-) -> set[ir.Operation] | None:
-    """The operations behind a place that values need; None if they cannot go in front of it."""
-    found, waiting = set[ir.Operation](), list(values)
+    values: Sequence[Value],
+    places: _Places,
+    joined: Sequence[ir.Operation],
+    item: CollectiveOp,
+) -> list[ir.Operation] | None:
+    """The operations behind the first of the joined that values need; None if one cannot move."""
+    place, found, waiting = places.of(joined[0]), list[ir.Operation](), list(values)
     while waiting:
         op = maker_of(waiting.pop())
-        if op is None or op in found or order.get(op, -1) < place:
+        if op is None or op in found or places.of(op) < place:
             continue
         is_moved = op.name in (SHARD_PERMUTE, AXIS_INDEX) or opdef(op.name).moves_only
-        if op in without or not is_moved or len(found) == _MOST_MOVED:
+        if op in joined or op == item.op or not is_moved or len(found) == _MOST_MOVED:
             return None
-        found.add(op)
+        found.append(op)
         waiting += list(op.operands)
     return found
 
@@ -137,12 +182,15 @@ def _beside(found: Sequence[Sent], value: Value, box: Box) -> int | None:
     return None
 
 
-def _received(work: CollectiveOps, joined: _Joined, boxes: Sequence[Sent]) -> list[Received]:
+def _received(
+    work: CollectiveOps, joined: _Joined, boxes: Sequence[Sent], places: _Places
+) -> list[Received]:
     """Boxes that are sent in one message, in front of the first of those it stands for."""
     if not boxes:
         return []
     first = joined[0][0]
-    make = Builder(first.op)
+    made = list[ir.Operation]()
+    make = Builder(first.op, made)
     make.location = ir.Location.fused([item.op.location for item, _ in joined])
     cuts = [cut(make, *sent) for sent in boxes]
     shapes = [make.shape_of(each) for each in cuts]
@@ -161,4 +209,5 @@ def _received(work: CollectiveOps, joined: _Joined, boxes: Sequence[Sent]) -> li
         part = make.reshape(make.cut(message, dim, place, count), shape)
         found.append((value, box, part))
         place += count
+    places.put(made, first.op)
     return found

@@ -21,8 +21,9 @@ class OptimizeCollectivesPass(Pass):
 
     Equal operations merge; operations whose results are not used go; a slice of what was gathered
     cancels, or comes first, or makes the gather an all_to_all; a slice of what was reduced becomes
-    a reduce_scatter; what several messages send of one value to the same devices is sent once; and
-    neighbouring all_reduces are combined into one of several operands.
+    a reduce_scatter; messages to the same devices that are small or share elements become one,
+    which brings no element twice and none that can be computed of the others; and neighbouring
+    all_reduces are combined into one of several operands.
     """
 
     name: ClassVar[str] = "dtensor-optimize-collectives"
