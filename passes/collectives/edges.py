@@ -194,9 +194,9 @@ def _received(
     make.location = ir.Location.fused([item.op.location for item, _ in joined])
     cuts = [cut(make, *sent) for sent in boxes]
     shapes = [make.shape_of(each) for each in cuts]
-    dim = next(
-        (d for d in range(len(shapes[0])) if len({with_sizes(s, d) for s in shapes}) == 1), -1
-    )
+    ranks = {len(shape) for shape in shapes}
+    dims = range(len(shapes[0]) if len(ranks) == 1 else 0)
+    dim = next((d for d in dims if len({with_sizes(s, d) for s in shapes}) == 1), -1)
     if dim < 0:
         dim, cuts = 0, [make.reshape(each, [math.prod(make.shape_of(each))]) for each in cuts]
     message = make.joined(cuts, dim)

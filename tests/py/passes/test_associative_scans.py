@@ -125,7 +125,7 @@ def test_scans_that_read_the_same_are_one() -> None:
 
     a, b, c = signs((64, 2)), signs((64, 2)), signs((64, 2))
     compiled = run(both, LINE, [ROWS] * 3, a, b, c, out=ROWS)
-    assert len(compiled.collectives) == 3 * (3 + 2)
+    assert sent(compiled) == 3 * (3 + 2) * 2 * 4
 
 
 def test_a_scan_of_what_another_gives_does_not_stand_before_it() -> None:
