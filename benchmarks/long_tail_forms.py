@@ -64,6 +64,23 @@ def life(by_pad: bool) -> Callable[[jax.Array], jax.Array]:
     return lambda u: lax.fori_loop(0, 50, turn, (u > 0).astype(u.dtype))
 
 
+def shallow_water(h: jax.Array, u: jax.Array, v: jax.Array) -> tuple[jax.Array, ...]:
+    """Fifty explicit steps of a height and two velocities, on a torus."""
+
+    def slope(a: jax.Array, axis: int) -> jax.Array:
+        return (jnp.roll(a, -1, axis) - jnp.roll(a, 1, axis)) / 2
+
+    def step(_: int, state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        h, u, v = state
+        return (
+            h - 0.01 * (slope(h * u, 0) + slope(h * v, 1)),
+            u - 0.01 * (u * slope(u, 0) + v * slope(u, 1) + slope(h, 0)),
+            v - 0.01 * (u * slope(v, 0) + v * slope(v, 1) + slope(h, 1)),
+        )
+
+    return lax.fori_loop(0, 50, step, (h, u, v))
+
+
 def laplace_by_roll(u: jax.Array) -> jax.Array:
     return sum(jnp.roll(u, s, axis) for s in (1, -1) for axis in (0, 1)) - 4 * u
 

@@ -19,6 +19,7 @@ from benchmarks.long_tail_forms import (
     laplace_inside,
     life,
     resize,
+    shallow_water,
     spectrogram,
     total_variation,
     wavelet,
@@ -70,6 +71,16 @@ GRIDS: dict[str, Row] = {
         )
         for name in ("roll", "pad")
     },
+    "shallow_water": row(
+        50 * 3 * 2 * EDGES,
+        "50 steps of four edges of each of three fields",
+        shallow_water,
+        PLANE,
+        PLANE,
+        PLANE,
+        out=PLANE[1],
+        mesh=TILES,
+    ),
     "gauss_seidel": row(
         10 * 4 * 128 * 4,
         "10 sweeps, half a row for each of four colours",

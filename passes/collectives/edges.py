@@ -61,20 +61,24 @@ class _Places:
 
 def share_edges(work: CollectiveOps) -> None:
     """Send in one message what shards send to the same devices, if it is small or the same."""
-    groups: dict[object, list[CollectiveOp]] = {}
-    scopes: dict[Scope, _Places] = {}
+    groups: dict[tuple[Scope, object], list[CollectiveOp]] = {}
     for item in work.items:
         if item.is_alive and item.name == SHARD_PERMUTE:
             element = ir.RankedTensorType(item.op.results[0].type).element_type
-            key = (item.scope, item.mesh, tuple(item.axes), item.op.attributes[SOURCES], element)
-            groups.setdefault(key, []).append(item)
-    for group in groups.values():
-        if len(group) > 1:
-            scope = group[0].scope
-            places = scopes.get(scope) or scopes.setdefault(scope, _Places(scope.block))
-            group.sort(key=lambda item: places.of(item.op))
-            while len(group) > 1:
-                group = _share_first(work, group, places)
+            alike = (item.mesh, tuple(item.axes), item.op.attributes[SOURCES], element)
+            groups.setdefault((item.scope, alike), []).append(item)
+    several = {key: group for key, group in groups.items() if len(group) > 1}
+    scopes = dict[Scope, _Places]()
+    for scope, _ in several:
+        if scope not in scopes:
+            work.erase_unread(scope)
+            scopes[scope] = _Places(scope.block)
+    for (scope, _), group in several.items():
+        places = scopes[scope]
+        left = [item for item in group if item.is_alive]
+        left.sort(key=lambda item: places.of(item.op))
+        while len(left) > 1:
+            left = _share_first(work, left, places)
 
 
 def _share_first(

@@ -9,9 +9,11 @@ from dtensor.dialect.attributes import axes_attr, index_attr, mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, ir, is_read, users
+from dtensor.dialect.mlir import Value, ir, is_read, ops_of, users
 from dtensor.passes.ops.attributes import integer
-from dtensor.passes.program import Scope, walk
+from dtensor.passes.ops.opdef import no_rule
+from dtensor.passes.ops.table import opdef
+from dtensor.passes.program import CUSTOM_CALL, Scope, walk
 
 
 class CollectiveOp:
@@ -128,9 +130,7 @@ class CollectiveOps:
     def erase(self, item: CollectiveOp) -> None:
         """Erase an operation that is not used, and those that only it used."""
         made_operands = [self.producer(value) for value in item.op.operands]
-        item.is_alive = False
-        for result in item.op.results:
-            del self.maker[result]
+        self._forget(item)
         item.op.erase()
         for producer in made_operands:
             if producer is None or not producer.is_alive:
@@ -139,3 +139,24 @@ class CollectiveOps:
                 self.erase(producer)
             else:
                 self.worklist.append(producer)
+
+    def erase_unread(self, scope: Scope) -> None:
+        """Erase from a block what nothing reads, and what is read by that alone."""
+        for op in reversed(list(ops_of(scope.block))):
+            if len(op.results) and not any(map(is_read, op.results)) and _only_computes(op):
+                item = self.producer(op.results[0])
+                if item is not None:
+                    self._forget(item)
+                op.erase()
+
+    def _forget(self, item: CollectiveOp) -> None:
+        item.is_alive = False
+        for result in item.op.results:
+            del self.maker[result]
+
+
+def _only_computes(op: ir.Operation) -> bool:
+    """Whether an operation is known to do nothing but give its results."""
+    is_ours = op.name.startswith(f"{names.NAMESPACE}.")
+    is_known = is_ours or (opdef(op.name).rule is not no_rule and op.name != CUSTOM_CALL)
+    return is_known and not len(op.regions)

@@ -151,3 +151,28 @@ func.func @large(%a: tensor<24000xf32>, %b: tensor<24000xf32>) -> (tensor<24000x
   %1 = "dtensor.shard_permute"(%b) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<24000xf32>) -> tensor<24000xf32>
   return %0, %1 : tensor<24000xf32>, tensor<24000xf32>
 }
+
+// What is read only for what nothing reads goes with no message.
+
+// CHECK-LABEL: func.func @unread
+func.func @unread(%a: tensor<5xf32>, %b: tensor<5x5xf32>) -> tensor<5xf32> {
+  // CHECK-NEXT: %[[GOT:.*]] = "dtensor.shard_permute"(%arg0)
+  // CHECK-NEXT: return %[[GOT]]
+  %0 = "dtensor.shard_permute"(%a) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<5xf32>) -> tensor<5xf32>
+  %1 = "dtensor.shard_permute"(%b) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<5x5xf32>) -> tensor<5x5xf32>
+  %2 = stablehlo.dot_general %1, %0, contracting_dims = [1] x [0] : (tensor<5x5xf32>, tensor<5xf32>) -> tensor<5xf32>
+  %3 = stablehlo.negate %2 : tensor<5xf32>
+  return %0 : tensor<5xf32>
+}
+
+// What a custom call does is not known.
+
+// CHECK-LABEL: func.func @called
+func.func @called(%a: tensor<5xf32>, %b: tensor<5xf32>) -> tensor<5xf32> {
+  // CHECK: stablehlo.concatenate %arg0, %arg1, dim = 0
+  // CHECK: stablehlo.custom_call @noted
+  %0 = "dtensor.shard_permute"(%a) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<5xf32>) -> tensor<5xf32>
+  %1 = "dtensor.shard_permute"(%b) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<5xf32>) -> tensor<5xf32>
+  %2 = stablehlo.custom_call @noted(%1) : (tensor<5xf32>) -> tensor<5xf32>
+  return %0 : tensor<5xf32>
+}
