@@ -9,7 +9,7 @@ from dtensor.dialect.attributes import axes_attr, index_attr, mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, ir, is_read, ops_of, users
+from dtensor.dialect.mlir import Value, every, ir, is_read, ops_of, users
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.opdef import no_rule
 from dtensor.passes.ops.table import opdef
@@ -157,6 +157,11 @@ class CollectiveOps:
 
 def _only_computes(op: ir.Operation) -> bool:
     """Whether an operation is known to do nothing but give its results."""
-    is_ours = op.name.startswith(f"{names.NAMESPACE}.")
-    is_known = is_ours or (opdef(op.name).rule is not no_rule and op.name != CUSTOM_CALL)
-    return is_known and not len(op.regions)
+    if _is_ours(op):
+        return not len(op.regions)
+    is_known = opdef(op.name).rule is not no_rule and op.name != CUSTOM_CALL
+    return is_known and not any(_is_ours(inner) for inner in every(op)[1:])
+
+
+def _is_ours(op: ir.Operation) -> bool:
+    return op.name.startswith(f"{names.NAMESPACE}.")

@@ -165,6 +165,19 @@ func.func @unread(%a: tensor<5xf32>, %b: tensor<5x5xf32>) -> tensor<5xf32> {
   return %0 : tensor<5xf32>
 }
 
+// So it is where a sum, an operation with a region, is what nothing reads.
+
+// CHECK-LABEL: func.func @unread_sum
+func.func @unread_sum(%a: tensor<5xf32>, %b: tensor<5x5xf32>) -> tensor<5xf32> {
+  // CHECK-NEXT: %[[GOT:.*]] = "dtensor.shard_permute"(%arg0)
+  // CHECK-NEXT: return %[[GOT]]
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = "dtensor.shard_permute"(%a) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<5xf32>) -> tensor<5xf32>
+  %1 = "dtensor.shard_permute"(%b) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<5x5xf32>) -> tensor<5x5xf32>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<5x5xf32>, tensor<f32>) -> tensor<5xf32>
+  return %0 : tensor<5xf32>
+}
+
 // What a custom call does is not known.
 
 // CHECK-LABEL: func.func @called
