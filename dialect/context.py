@@ -54,6 +54,9 @@ def parse_module(source: str | bytes, filename: str = "<string>", first_line: in
         raise LocatedError.of([_explained(item) for item in found]) from None
     except ValueError as failure:  # truncated bytecode
         raise LocatedError(Place(filename, 1, 1), str(failure)) from None
+    except MemoryError:  # of result numbers too, such as %0#2000000000
+        wrong = "MLIR asks for more memory than there is to read it"
+        raise LocatedError(Place(filename, 1, 1), wrong) from None
     if is_bytecode or (isinstance(source, str) and _PROPERTIES.search(source)):
         _properties_to_attributes(module)
     settle_border(module)

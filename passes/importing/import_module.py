@@ -190,7 +190,9 @@ def _import_composites(function: ir.Operation, mesh: Mesh) -> None:
 
 
 def _import_composite(op: ir.Operation, mesh: Mesh) -> None:
-    attributes = ir.DictAttr(op.attributes["composite_attributes"])
+    attributes = ir.DictAttr.get({})
+    if "composite_attributes" in op.attributes:
+        attributes = ir.DictAttr(op.attributes["composite_attributes"])
     if "layout" not in attributes or not isinstance(attributes["layout"], ir.StringAttr):
         error(op, f'composite "{COMPOSITE_NAME}" has no layout; make it with dtensor.relayout')
     text = ir.StringAttr(attributes["layout"]).value

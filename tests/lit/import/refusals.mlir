@@ -276,3 +276,15 @@ func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.tanh %a {mhlo.sharding = "{{replicated}, {replicated}}"} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{composite "dtensor.relayout" has no layout; make it with dtensor.relayout}}
+  %0 = stablehlo.composite "dtensor.relayout" %a {decomposition = @identity} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func private @identity(%a: tensor<4xf32>) -> tensor<4xf32> {
+  return %a : tensor<4xf32>
+}
