@@ -7,7 +7,7 @@ thing that is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dtensor.dialect import names
@@ -81,6 +81,28 @@ def _needs_division(facts: Facts, dim: int) -> Iterator[str]:
         )
 
 
+def _needs_pairs(facts: Facts) -> Iterator[str]:
+    if len(facts.operands) != len(facts.results):
+        yield (
+            f"has {len(facts.operands)} operands and {len(facts.results)} results; "
+            "give one result for each operand"
+        )
+
+
+def _each(facts: Facts, check: Check) -> Iterator[str]:
+    """What is wrong of any operand and its result, which go in one message with the others."""
+    yield from (problems := list(_needs_pairs(facts)))
+    if problems:
+        return
+    element = facts.operands[0].element
+    for index, (operand, result) in enumerate(zip(facts.operands, facts.results, strict=True)):
+        where = f"operand {index}: " if len(facts.operands) > 1 else ""
+        if operand.element != element:
+            yield f"{where}is {operand}, but operand 0 is of {element}; give it an operation alone"
+        for problem in check(replace(facts, operands=(operand,), results=(result,))):
+            yield where + problem
+
+
 def _scaled(shape: tuple[int, ...], dim: int, by: int) -> tuple[int, ...]:
     return (*shape[:dim], shape[dim] * by, *shape[dim + 1 :])
 
@@ -143,7 +165,11 @@ def manual(facts: Facts) -> Iterator[str]:
 
 
 def all_gather(facts: Facts) -> Iterator[str]:
-    """The gathered dimension grows."""
+    """The gathered dimension of each operand grows."""
+    yield from _each(facts, _gather)
+
+
+def _gather(facts: Facts) -> Iterator[str]:
     yield from (problems := list(_needs_dim(facts, names.DIM)))
     if not problems:
         shape = _scaled(facts.operands[0].shape, facts.number(names.DIM), facts.split())
@@ -162,13 +188,15 @@ def slice(facts: Facts) -> Iterator[str]:
         yield from _needs_result(facts, shape, f"slicing among {facts.split()} devices")
 
 
+def reduce_scatter(facts: Facts) -> Iterator[str]:
+    """The scattered dimension of each operand divides."""
+    yield from _each(facts, slice)
+
+
 def all_reduce(facts: Facts) -> Iterator[str]:
     """Results are like operands."""
-    if len(facts.operands) != len(facts.results):
-        yield (
-            f"has {len(facts.operands)} operands and {len(facts.results)} results; "
-            "give one result for each operand"
-        )
+    yield from (problems := list(_needs_pairs(facts)))
+    if problems:
         return
     for index, (operand, result) in enumerate(zip(facts.operands, facts.results, strict=True)):
         if operand != result:
@@ -176,7 +204,11 @@ def all_reduce(facts: Facts) -> Iterator[str]:
 
 
 def all_to_all(facts: Facts) -> Iterator[str]:
-    """One dimension divides, another grows."""
+    """One dimension of each operand divides, another grows."""
+    yield from _each(facts, _exchange)
+
+
+def _exchange(facts: Facts) -> Iterator[str]:
     problems = [
         *_needs_dim(facts, names.SPLIT_DIM),
         *_needs_dim(facts, names.CONCAT_DIM),

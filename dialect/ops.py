@@ -161,11 +161,14 @@ class ManualOp(DTensorOp):
 class AllGatherOp(DTensorOp):
     """The shards of all devices along `axes`, first axis major, concatenated in `dim`.
 
-    The global value is unchanged; `dim` is no longer split over `axes`.
+    The global value is unchanged; `dim` is no longer split over `axes`. Several operands, of one
+    element type, are gathered in one message, each on its own.
     """
 
     OPERATION_NAME = names.ALL_GATHER
     ATTRIBUTES: ClassVar = {names.AXES: AXES, names.DIM: INDEX}
+    OPERANDS = None
+    RESULTS = None
     CHECK = staticmethod(checks.all_gather)
 
 
@@ -198,22 +201,30 @@ class AllReduceOp(DTensorOp):
 
 @register_operation(DTensorDialect)
 class ReduceScatterOp(DTensorOp):
-    """all_reduce over `axes`, then all_slice of `dim` over the same axes, in one step."""
+    """all_reduce over `axes`, then all_slice of `dim` over the same axes, in one step.
+
+    Several operands, of one element type, go in one message, each on its own.
+    """
 
     OPERATION_NAME = names.REDUCE_SCATTER
     ATTRIBUTES: ClassVar = {names.AXES: AXES, names.DIM: INDEX, names.REDUCTION: REDUCTION}
-    CHECK = staticmethod(checks.slice)
+    OPERANDS = None
+    RESULTS = None
+    CHECK = staticmethod(checks.reduce_scatter)
 
 
 @register_operation(DTensorDialect)
 class AllToAllOp(DTensorOp):
     """Moves `axes` from `concat_dim`, which becomes whole over them, to `split_dim`.
 
-    The global value is unchanged.
+    The global value is unchanged. Several operands, of one element type, go in one message, each
+    on its own.
     """
 
     OPERATION_NAME = names.ALL_TO_ALL
     ATTRIBUTES: ClassVar = {names.AXES: AXES, names.SPLIT_DIM: INDEX, names.CONCAT_DIM: INDEX}
+    OPERANDS = None
+    RESULTS = None
     CHECK = staticmethod(checks.all_to_all)
 
 

@@ -45,6 +45,7 @@ _LOCAL = (
     Stage("dtensor-widen-reductions", "sums in the element type that was asked for, if one was"),
     Stage("dtensor-optimize-collectives", "collectives are combined and fused"),
     Stage("dtensor-report-cost", "what is sent and computed, while it is known why"),
+    Stage("dtensor-combine-collectives", "small arrays go in one message"),
     Stage("dtensor-lower", "collectives become StableHLO's"),
 )
 

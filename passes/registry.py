@@ -22,6 +22,7 @@ PASSES: Final[dict[str, str]] = {
     "dtensor-optimize-collectives": "dtensor.passes.collectives.optimize:OptimizeCollectivesPass",
     "dtensor-widen-reductions": "dtensor.passes.collectives.widen:WidenReductionsPass",
     "dtensor-report-cost": "dtensor.passes.reports.cost:ReportCostPass",
+    "dtensor-combine-collectives": "dtensor.passes.collectives.combine:CombineCollectivesPass",
     "dtensor-lower": "dtensor.passes.lowering.lower:LowerPass",
     "dtensor-outline": "dtensor.passes.lowering.outline:OutlinePass",
     "dtensor-report-memory": "dtensor.passes.reports.memory:ReportMemoryPass",

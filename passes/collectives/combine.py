@@ -1,124 +1,133 @@
-"""Equal operations once, and neighbouring all_reduces in one message."""
+"""What is sent alike, in one message."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from dtensor.dialect import names
-from dtensor.dialect.mlir import Value, ir, maker_of, ops_of
-from dtensor.dialect.ops import OPS
-from dtensor.passes.collectives.reader import CollectiveOp, CollectiveOps
-from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, element_of, size_bytes
-from dtensor.passes.ops.table import opdef
+from dtensor.dialect.mlir import ir
+from dtensor.passes.base import Pass, PassState
+from dtensor.passes.collectives.order import behind, first_reader, is_before, move
+from dtensor.passes.collectives.reader import (
+    SMALL_BYTES,
+    CollectiveOp,
+    CollectiveOps,
+    as_they_stand,
+)
+from dtensor.passes.ops.attributes import element_of, integer, size_bytes
 from dtensor.passes.program import Scope
 
-_DEEPEST = 5  # operations one behind the other that cut out what is sent
+_COMBINED = (names.ALL_REDUCE, names.ALL_GATHER, names.REDUCE_SCATTER, names.ALL_TO_ALL)
+_DIMS = (names.DIM, names.SPLIT_DIM, names.CONCAT_DIM)
+_NEAR = 8  # that come too late for the first before others are not looked at
 
 _Group = list[CollectiveOp]
 _Key = tuple[object, ...]
 
 
-def merge_duplicates(work: CollectiveOps) -> None:
-    """Replace each operation by an equal one before it, in its block or an enclosing one.
+@dataclass(frozen=True)
+class CombineCollectivesPass(Pass):
+    """Sends small arrays in one message: those that go the same way over the same axes.
 
-    Runs before anything is created: operations are then numbered in program order.
+    A message takes long to begin, and what is small is soon put together: the rows that are read of
+    five tables are sent in one all_to_all. Where the first of them is read before the last is
+    there, what the last is computed of moves in front, if it can. No byte more is sent. Runs behind
+    dtensor-report-cost, which tells of each array where it comes from and why it is sent.
     """
-    seen: dict[_Key, CollectiveOp] = {}
-    for item in list(work.items):
-        what = _key(item.op)
-        keys = [(scope, *what) for scope in item.scope.outwards()]
-        earlier = next((seen[key] for key in keys if key in seen), None)
-        if earlier is None:
-            seen[keys[0]] = item
-        else:
-            work.replace(item, earlier.op.results)
+
+    name: ClassVar[str] = "dtensor-combine-collectives"
+
+    bytes: int = SMALL_BYTES  # how many such a message has, at most
+
+    def run(self, module: ir.Module, state: PassState) -> None:
+        report = state.cost_report
+        if report is not None:
+            small = [c for c in report.collectives if c.bytes < 2 * self.bytes]
+            if len({(c.kind, c.mesh_axes, c.dtype) for c in small}) == len(small):
+                return
+        combine(
+            CollectiveOps(module, state.meshes_of(module)), dict.fromkeys(_COMBINED, self.bytes)
+        )
+        state.forget_ir()
 
 
-def _key(op: ir.Operation, depth: int = 0) -> _Key:
-    """What an operation computes; what little of a value it sends may have been cut out twice."""
-    attributes = tuple((name, op.attributes[name]) for name in op.attributes)
-    operands = tuple([_value_key(value, depth) for value in op.operands])
-    return (op.name, operands, attributes, tuple(r.type for r in op.results))
+def combine(work: CollectiveOps, limits: Mapping[str, int], moves: bool = True) -> None:
+    """Combine collectives of one block that do the same, over the same axes, into one.
 
+    It stands where the last does, or in front of what first reads a result.
 
-def _value_key(value: Value, depth: int) -> object:
-    op = maker_of(value)
-    if op is None or depth == _DEEPEST or len(op.regions):
-        return value
-    if op.name == CONSTANT and constant_attribute(op) is None:
-        return value
-    definition = opdef(op.name)
-    is_equal = definition.moves_only or (depth > 0 and definition.fuses and not definition.varies)
-    if not is_equal or op.name in OPS:
-        return value
-    return (ir.OpResult(value).result_number, _key(op, depth + 1))
-
-
-def combine_all_reduces(work: CollectiveOps, limit_bytes: int) -> None:
-    """Combine all_reduces of one block, axes, reduction and element type into one.
-
-    It takes the place of the last; so none of the values may be needed before. A group's operands
-    together stay within `limit_bytes`: its first part could be on its way while the last is
-    computed, and that is lost.
+    Args:
+        work: the collectives of the module.
+        limits: by the name of those to combine the most bytes that one of them may have.
+        moves: whether what a later one sends may move to where the first is read.
     """
-    scopes: dict[Scope, list[CollectiveOp]] = {}
+    scopes: dict[Scope, dict[_Key, _Group]] = {}
     for item in work.items:
-        if item.is_alive and item.name == names.ALL_REDUCE:
-            scopes.setdefault(item.scope, []).append(item)
-    for scope, items in scopes.items():
-        if len(items) > 1:
-            for group in _groups(scope.block, items, limit_bytes):
-                _combine(work, group)
+        if item.is_alive and item.name in limits and _sent_bytes(item) <= limits[item.name]:
+            scopes.setdefault(item.scope, {}).setdefault(_does(item), []).append(item)
+    for groups in scopes.values():
+        for group in groups.values():
+            left = as_they_stand(group)
+            while len(left) > 1:
+                left = _combine_first(work, left, limits[left[0].name], moves)
 
 
-def _groups(block: ir.Block, items: list[CollectiveOp], limit_bytes: int) -> list[_Group]:
-    order = {op: position for position, op in enumerate(ops_of(block))}
-    found: list[_Group] = []
-    open_groups: dict[object, tuple[_Group, int, int]] = {}  # group, its bytes, its first use
-    for item in sorted(items, key=lambda item: order[item.op]):
-        operands = list(item.op.operands)
-        size = int(sum(map(size_bytes, operands)))
-        key = (item.mesh, item.axes, item.reduction, element_of(operands[-1]))
-        position = order[item.op]
-        first_use = _first_use(item.op, order)
-        group, total, needed = open_groups.get(key, ([], 0, 0))
-        if group and position < needed and total + size <= limit_bytes:
-            group.append(item)
-            open_groups[key] = (group, total + size, min(needed, first_use))
-        else:
-            group = [item]
-            found.append(group)
-            open_groups[key] = (group, size, first_use)
-    return [group for group in found if len(group) > 1]
+def _does(item: CollectiveOp) -> _Key:
+    """What a collective does with each operand."""
+    attributes = item.op.attributes
+    dims = [attributes[name] for name in _DIMS if name in attributes]
+    element = element_of(item.op.operands[0])
+    return (item.name, item.mesh, tuple(item.axes), *dims, item.reduction, element)
 
 
-def _first_use(op: ir.Operation, order: dict[ir.Operation, int]) -> int:
-    """Position of the first operation of the block that uses a result, itself or inside."""
-    first = len(order)
-    for result in op.results:
-        for use in result.uses:
-            user = use.owner.operation
-            while user not in order:
-                parent = user.parent
-                assert parent is not None
-                user = parent.operation
-            first = min(first, order[user])
-    return first
+def _sent_bytes(item: CollectiveOp) -> int:
+    values = item.op.results if item.name == names.ALL_GATHER else item.op.operands
+    return int(sum(map(size_bytes, values)))
 
 
-def _combine(work: CollectiveOps, group: Sequence[CollectiveOp]) -> None:
+def _combine_first(work: CollectiveOps, group: _Group, limit_bytes: int, moves: bool) -> _Group:
+    """Combine those with the first of a group that may be; the others."""
+    joined, left = group[:1], _Group()
+    moved, late = list[ir.Operation](), set(group[0].op.results)
+    total, reader = _sent_bytes(group[0]), first_reader(group[0].op)
+    for number, item in enumerate(group[1:], 1):
+        ready: list[ir.Operation] | None = []
+        if reader is not None and not is_before(item.op, reader):
+            if not moves or len(left) >= _NEAR:
+                left += group[number:]
+                break
+            ready = behind(item.op.operands, reader, late)
+        late.update(item.op.results)
+        size = _sent_bytes(item)
+        if ready is None or total + size > limit_bytes:
+            left.append(item)
+            continue
+        joined.append(item)
+        moved += [op for op in ready if op not in moved]
+        total += size
+        sooner = first_reader(item.op)
+        if sooner is not None and is_before(sooner, reader):
+            reader = sooner
+    if len(joined) > 1:
+        last = joined[-1].op
+        _combine(work, joined, moved, last if reader is None or is_before(last, reader) else reader)
+    return [item for item in left if item.is_alive]
+
+
+def _combine(
+    work: CollectiveOps, group: _Group, moved: Sequence[ir.Operation], before: ir.Operation
+) -> None:
+    """One collective for several, in front of an operation, behind those that move there."""
     last = group[-1]
     operands = [value for item in group for value in item.op.operands]
-    made = work.create(
-        names.ALL_REDUCE,
-        operands,
-        [value.type for value in operands],
-        (last.mesh, last.axes),
-        last,
-        last,
-        reduction=last.reduction,
-    )
-    results = list(made.op.results)
+    types = [value.type for item in group for value in item.op.results]
+    dims = {name: integer(last.op.attributes[name]) for name in _DIMS if name in last.op.attributes}
+    axes = (last.mesh, last.axes)
+    made = work.create(last.name, operands, types, axes, last, last, dims, last.reduction).op
+    move([*moved, made], before)
+    results = list(made.results)
     for item in group:
         count = len(item.op.results)
         work.replace(item, results[:count])

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from dtensor.dialect.mlir import Value, ir, maker_of, operation_of, ops_of
-from dtensor.dialect.names import AXES, AXIS_INDEX, SHARD_PERMUTE, SOURCES
+from dtensor.dialect.mlir import Value, ir, operation_of
+from dtensor.dialect.names import AXES, SHARD_PERMUTE, SOURCES
 from dtensor.passes.builder import Builder
 from dtensor.passes.collectives.messages import (
     Box,
@@ -24,39 +24,20 @@ from dtensor.passes.collectives.messages import (
     cut,
     volume,
 )
-from dtensor.passes.collectives.reader import CollectiveOp, CollectiveOps
+from dtensor.passes.collectives.order import behind, move
+from dtensor.passes.collectives.reader import (
+    SMALL_BYTES,
+    CollectiveOp,
+    CollectiveOps,
+    as_they_stand,
+)
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.ops.attributes import itemsize, shape_of
-from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Scope
 
 _NEAR = 32  # messages behind the first that may join it
-_MOST_MOVED = 64  # operations that go in front of the first message
-_SMALL_BYTES = 1 << 17  # of a message: to begin it takes as long as to put it together of parts
 
 _Joined = list[tuple[CollectiveOp, Piece]]
-
-
-class _Places:
-    """Where the operations of a block stand, also those that came since; -1 of what is outside."""
-
-    def __init__(self, block: ir.Block) -> None:
-        ops = enumerate(ops_of(block))
-        self._of = {result: float(k) for k, op in ops for result in op.results}
-        self._taken: dict[Value, float] = {}  # by what stands behind it, the last place in front
-
-    def of(self, op: ir.Operation) -> float:
-        """A number that is larger for operations that come later."""
-        return self._of.get(op.results[0], -1.0) if len(op.results) else -1.0
-
-    def put(self, ops: Sequence[ir.Operation], before: ir.Operation) -> None:
-        """These stand in front of another one now, behind those put there already."""
-        end = self.of(before)
-        start = self._taken.get(before.results[0], end - 1)
-        for k, op in enumerate(ops, 1):
-            place = start + (end - start) * k / (len(ops) + 1)
-            self._of.update(dict.fromkeys(op.results, place))
-            self._taken[before.results[0]] = place
 
 
 def share_edges(work: CollectiveOps) -> None:
@@ -68,62 +49,49 @@ def share_edges(work: CollectiveOps) -> None:
             alike = (item.mesh, tuple(item.axes), item.op.attributes[SOURCES], element)
             groups.setdefault((item.scope, alike), []).append(item)
     several = {key: group for key, group in groups.items() if len(group) > 1}
-    scopes = dict[Scope, _Places]()
-    for scope, _ in several:
-        if scope not in scopes:
-            work.erase_unread(scope)
-            scopes[scope] = _Places(scope.block)
-    for (scope, _), group in several.items():
-        places = scopes[scope]
-        left = [item for item in group if item.is_alive]
-        left.sort(key=lambda item: places.of(item.op))
+    for scope in dict.fromkeys(scope for scope, _ in several):
+        work.erase_unread(scope)
+    for group in several.values():
+        left = as_they_stand(group)
         while len(left) > 1:
-            left = _share_first(work, left, places)
+            left = _share_first(work, left)
 
 
-def _share_first(
-    work: CollectiveOps, group: Sequence[CollectiveOp], places: _Places
-) -> list[CollectiveOp]:
+def _share_first(work: CollectiveOps, group: Sequence[CollectiveOp]) -> list[CollectiveOp]:
     """Let those join the first of a group that may; the others."""
     first, near, left = group[0], group[1 : _NEAR + 1], list(group[_NEAR + 1 :])
     reader = Reader(work, first, _offered(work, [first, *near]))
     joined: _Joined = [(first, reader.message(first))]
+    sent = set(first.op.results)
     boxes, moved, alone = joined[0][1].sent(), list[ir.Operation](), list[CollectiveOp]()
     for item in near:
         piece = reader.message(item)
         found = piece.sent()
         is_shared = any(v == w and volume(common(a, b)) for v, a in found for w, b in boxes)
-        late = _behind([value for value, _ in found], places, [each.op for each, _ in joined], item)
-        is_alike = late is not None and (is_shared or not found or _is_small(first, boxes + found))
-        if late is None or not is_alike:
+        ready = behind([value for value, _ in found], first.op, sent)
+        is_alike = ready is not None and (is_shared or not found or _is_small(first, boxes + found))
+        if ready is None or not is_alike:
             alone.append(item)
             continue
         joined.append((item, piece))
+        sent.update(item.op.results)
         boxes += found
-        moved += [op for op in late if op not in moved]
+        moved += [op for op in ready if op not in moved]
     boxes = _merged(boxes)
     old = sum(math.prod(shape_of(item.op.operands[0])) for item, _ in joined)
     if len(joined) > 1 and _volume(boxes) > old:
-        alone = sorted(
-            [*alone, *[item for item, _ in joined[1:]]], key=lambda item: places.of(item.op)
-        )
+        alone += [item for item, _ in joined[1:]]
     elif len(joined) > 1:
-        moved.sort(key=places.of)
-        for op in moved:
-            op.move_before(first.op)
-        places.put(moved, first.op)
-        received = _received(work, joined, boxes, places)
+        move(moved, first.op)
+        received = _received(work, joined, boxes)
         for item, piece in joined:
-            made = list[ir.Operation]()
-            rebuilt = piece.rebuilt(Builder(item.op, made), received)
-            places.put(made, item.op)
-            work.replace(item, [rebuilt])
-    return [*alone, *left]
+            work.replace(item, [piece.rebuilt(Builder(item.op), received)])
+    return as_they_stand([*alone, *left])
 
 
 def _is_small(item: CollectiveOp, boxes: Sequence[Sent]) -> bool:
     """Whether boxes of the element type of a message are soon put together to one."""
-    return _volume(_merged(boxes)) * itemsize(item.op.operands[0]) <= _SMALL_BYTES
+    return _volume(_merged(boxes)) * itemsize(item.op.operands[0]) <= SMALL_BYTES
 
 
 def _offered(work: CollectiveOps, group: Sequence[CollectiveOp]) -> dict[Value, list[Box]]:
@@ -133,26 +101,6 @@ def _offered(work: CollectiveOps, group: Sequence[CollectiveOp]) -> dict[Value, 
         for value, box in reader.message(item).sent():
             offered.setdefault(value, []).append(box)
     return offered
-
-
-def _behind(
-    values: Sequence[Value],
-    places: _Places,
-    joined: Sequence[ir.Operation],
-    item: CollectiveOp,
-) -> list[ir.Operation] | None:
-    """The operations behind the first of the joined that values need; None if one cannot move."""
-    place, found, waiting = places.of(joined[0]), list[ir.Operation](), list(values)
-    while waiting:
-        op = maker_of(waiting.pop())
-        if op is None or op in found or places.of(op) < place:
-            continue
-        is_moved = op.name in (SHARD_PERMUTE, AXIS_INDEX) or opdef(op.name).moves_only
-        if op in joined or op == item.op or not is_moved or len(found) == _MOST_MOVED:
-            return None
-        found.append(op)
-        waiting += list(op.operands)
-    return found
 
 
 def _volume(boxes: Iterable[Sent]) -> int:
@@ -186,15 +134,12 @@ def _beside(found: Sequence[Sent], value: Value, box: Box) -> int | None:
     return None
 
 
-def _received(
-    work: CollectiveOps, joined: _Joined, boxes: Sequence[Sent], places: _Places
-) -> list[Received]:
+def _received(work: CollectiveOps, joined: _Joined, boxes: Sequence[Sent]) -> list[Received]:
     """Boxes that are sent in one message, in front of the first of those it stands for."""
     if not boxes:
         return []
     first = joined[0][0]
-    made = list[ir.Operation]()
-    make = Builder(first.op, made)
+    make = Builder(first.op)
     make.location = ir.Location.fused([item.op.location for item, _ in joined])
     cuts = [cut(make, *sent) for sent in boxes]
     shapes = [make.shape_of(each) for each in cuts]
@@ -213,5 +158,4 @@ def _received(
         part = make.reshape(make.cut(message, dim, place, count), shape)
         found.append((value, box, part))
         place += count
-    places.put(made, first.op)
     return found

@@ -10,8 +10,9 @@ from dtensor.dialect import names
 from dtensor.dialect.axes import devices_along
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.collectives.combine import combine_all_reduces, merge_duplicates
+from dtensor.passes.collectives.combine import combine
 from dtensor.passes.collectives.edges import share_edges
+from dtensor.passes.collectives.merge import merge_duplicates
 from dtensor.passes.collectives.reader import CollectiveOp, CollectiveOps
 
 
@@ -42,7 +43,7 @@ class OptimizeCollectivesPass(Pass):
             rewrite(work, work.worklist.pop())
         share_edges(work)
         if self.combine_bytes:
-            combine_all_reduces(work, self.combine_bytes)
+            combine(work, {names.ALL_REDUCE: self.combine_bytes}, moves=False)
         state.forget_ir()
 
 
@@ -97,7 +98,7 @@ def sliced_reduction(work: CollectiveOps, item: CollectiveOp, reduced: Collectiv
     Sliced over axes it was reduced over, it becomes a reduce_scatter over these, and an all_reduce
     over the others of what is left. Sliced over other axes, the slice comes first.
     """
-    if len(reduced.op.operands) != 1 or not _is_alone(work, item, reduced):
+    if not _is_alone(work, item, reduced):
         return
     rest = [axis for axis in reduced.axes if axis not in item.axes]
     if len(rest) == len(reduced.axes) - len(item.axes):
@@ -142,5 +143,5 @@ def rewrite(work: CollectiveOps, item: CollectiveOp) -> None:
     for name, name_before, apply in REWRITES:
         if item.is_alive and item.name == name:
             before = work.producer(item.op.operands[0])
-            if before is not None and before.name == name_before:
+            if before is not None and before.name == name_before and len(before.op.operands) == 1:
                 apply(work, item, before)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dtensor.dialect import names
 from dtensor.dialect.attributes import axes_attr, index_attr, mesh_and_axes
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, every, ir, is_read, ops_of, users
+from dtensor.dialect.mlir import Value, ir, is_read, ops_of, users
+from dtensor.passes.collectives.order import in_order, only_computes
 from dtensor.passes.ops.attributes import integer
-from dtensor.passes.ops.opdef import no_rule
-from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import CUSTOM_CALL, Scope, walk
+from dtensor.passes.program import Scope, walk
+
+SMALL_BYTES = 1 << 17  # of a message: to begin it takes as long as to put it together of parts
 
 
 class CollectiveOp:
@@ -143,7 +144,7 @@ class CollectiveOps:
     def erase_unread(self, scope: Scope) -> None:
         """Erase from a block what nothing reads, and what is read by that alone."""
         for op in reversed(list(ops_of(scope.block))):
-            if len(op.results) and not any(map(is_read, op.results)) and _only_computes(op):
+            if len(op.results) and not any(map(is_read, op.results)) and only_computes(op):
                 item = self.producer(op.results[0])
                 if item is not None:
                     self._forget(item)
@@ -155,13 +156,6 @@ class CollectiveOps:
             del self.maker[result]
 
 
-def _only_computes(op: ir.Operation) -> bool:
-    """Whether an operation is known to do nothing but give its results."""
-    if _is_ours(op):
-        return not len(op.regions)
-    is_known = opdef(op.name).rule is not no_rule and op.name != CUSTOM_CALL
-    return is_known and not any(_is_ours(inner) for inner in every(op)[1:])
-
-
-def _is_ours(op: ir.Operation) -> bool:
-    return op.name.startswith(f"{names.NAMESPACE}.")
+def as_they_stand(items: Iterable[CollectiveOp]) -> list[CollectiveOp]:
+    """Those of one block that are alive, in its order."""
+    return sorted([item for item in items if item.is_alive], key=lambda item: in_order(item.op))

@@ -17,6 +17,7 @@ from dtensor.passes.lowering.ordered import (
     reduce_scatter_bits,
     to_keys,
 )
+from dtensor.passes.lowering.together import of_rows, rows_of
 from dtensor.passes.ops.attributes import integer, integers
 from dtensor.passes.ops.reduction import Reduction
 
@@ -35,9 +36,18 @@ def _reduction(op: ir.Operation) -> str:
 
 
 def all_gather(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
-    """One all_gather."""
+    """One all_gather; several operands are one row of each device."""
     dim = integer(op.attributes[names.DIM])
-    return [emitter.all_gather(op.operands[0], dim, op.results[0].type, over)]
+    if len(op.operands) == 1:
+        return [emitter.all_gather(op.operands[0], dim, op.results[0].type, over)]
+    row = rows_of(op.operands, 0, 1, emitter)
+    (_, length), element = emitter.read_type(row.type)
+    rows = emitter.all_gather(row, 0, emitter.tensor_type([over.parts, length], element), over)
+    return of_rows(rows, _types(op), dim, emitter)
+
+
+def _types(op: ir.Operation) -> list[ir.Type]:
+    return [result.type for result in op.results]
 
 
 def all_slice(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
@@ -65,18 +75,27 @@ def all_reduce(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
 
     if picks_a_float(kind, element):
         keys = reduce([to_keys(value, kind, emitter) for value in op.operands])
-        types = [result.type for result in op.results]
-        return [from_keys(k, t, emitter) for k, t in zip(keys, types, strict=True)]
+        return [from_keys(k, t, emitter) for k, t in zip(keys, _types(op), strict=True)]
     return reduce(list(op.operands))
 
 
 def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
-    """One reduce_scatter."""
+    """One reduce_scatter; of several operands each device gets one row."""
     dim, kind = integer(op.attributes[names.DIM]), _reduction(op)
-    value, type_ = op.operands[0], op.results[0].type
+    if len(op.operands) == 1:
+        return [_reduce_scatter(op.operands[0], dim, op.results[0].type, kind, over, emitter)]
+    rows = rows_of(op.operands, dim, over.parts, emitter)
+    (_, length), element = emitter.read_type(rows.type)
+    row = _reduce_scatter(rows, 0, emitter.tensor_type([1, length], element), kind, over, emitter)
+    return of_rows(row, _types(op), dim, emitter)
+
+
+def _reduce_scatter(
+    value: Value, dim: int, type_: ir.Type, kind: str, over: Over, emitter: Emitter
+) -> Value:
     shape, element = emitter.read_type(type_)
     if not Reduction.named(kind).crosses_devices(element):
-        return [reduce_scatter_bits(value, dim, over, kind, emitter)]
+        return reduce_scatter_bits(value, dim, over, kind, emitter)
 
     def scatter(value: Value) -> Value:
         types = [emitter.tensor_type(shape, emitter.element_of(value))]
@@ -85,17 +104,21 @@ def reduce_scatter(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value
         return emitter.collective(name, [value], types, over, attributes, kind)[0]
 
     if picks_a_float(kind, element):
-        return [from_keys(scatter(to_keys(value, kind, emitter)), type_, emitter)]
-    return [scatter(value)]
+        return from_keys(scatter(to_keys(value, kind, emitter)), type_, emitter)
+    return scatter(value)
 
 
 def all_to_all(op: ir.Operation, emitter: Emitter, over: Over) -> list[Value]:
-    """One all_to_all; of one dimension that was cut for it alone, along this.
+    """One all_to_all; of one dimension that was cut for it alone, along this; of several, of rows.
 
     XLA's CPU code then puts whole blocks side by side, and need not ask for every element of which
     block it is.
     """
     split, at = integer(op.attributes[names.SPLIT_DIM]), integer(op.attributes[names.CONCAT_DIM])
+    if len(op.operands) > 1:
+        rows = rows_of(op.operands, split, over.parts, emitter)
+        moved = emitter.all_to_all(rows, (0, 0), rows.type, over)
+        return of_rows(moved, _types(op), at, emitter)
     value, type_ = op.operands[0], op.results[0].type
     cut = made_by("stablehlo.reshape", value)
     if cut is not None and split == at + 1 and _is_cut(cut, at, over.parts):

@@ -36,11 +36,13 @@ func.func @corners(%a: tensor<5x3xf32>) -> (tensor<5x1xf32>, tensor<5x1xf32>) {
 // CHECK-LABEL: func.func @chosen
 func.func @chosen(%a: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
   // CHECK: %[[ALIKE:.*]] = stablehlo.compare EQ
-  // CHECK: %[[GOT:.*]] = "dtensor.shard_permute"(%arg0)
-  // CHECK: %[[CHOSEN:.*]] = stablehlo.select %[[ALIKE]], %[[ZERO:.*]], %[[GOT]]
-  // CHECK: %[[MIXED:.*]] = stablehlo.select %{{.*}}, %[[ZERO]], %arg0
-  // CHECK: %[[OTHER:.*]] = "dtensor.shard_permute"(%[[MIXED]])
-  // CHECK: return %[[GOT]], %[[CHOSEN]], %[[OTHER]]
+  // CHECK: %[[MIXED:.*]] = stablehlo.select %{{.*}}, %[[ZERO:.*]], %arg0
+  // CHECK: %[[BOTH:.*]] = stablehlo.concatenate %arg0, %[[MIXED]], dim = 0
+  // CHECK: "dtensor.shard_permute"(%[[BOTH]])
+  // CHECK: %[[GOT:.*]] = stablehlo.slice %{{.*}} [0:2]
+  // CHECK-NOT: dtensor.shard_permute
+  // CHECK: %[[CHOSEN:.*]] = stablehlo.select %[[ALIKE]], %[[ZERO]], %[[GOT]]
+  // CHECK: return %[[GOT]], %[[CHOSEN]], %{{.*}}
   %none = stablehlo.constant dense<0> : tensor<i32>
   %zero = stablehlo.constant dense<0.0> : tensor<2xf32>
   %x = "dtensor.axis_index"() {axes = #dtensor.axes<@mesh, ["x"]>} : () -> tensor<i32>

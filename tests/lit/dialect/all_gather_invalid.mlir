@@ -52,3 +52,30 @@ func.func @main(%arg0: tensor<3x2xf32>) {
   %0 = "dtensor.all_gather"(%arg0) {axis = #dtensor.axes<@mesh, ["y"]>, dim = 1 : i64} : (tensor<3x2xf32>) -> tensor<3x8xf32>
   return
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+func.func @main(%arg0: tensor<3x2xf32>, %arg1: tensor<5xf32>) {
+  // expected-error @below {{operand 1: dim = 1 is no dimension of a tensor of rank 1; give 0 to 0}}
+  %0:2 = "dtensor.all_gather"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 1 : i64} : (tensor<3x2xf32>, tensor<5xf32>) -> (tensor<3x8xf32>, tensor<20xf32>)
+  return
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+func.func @main(%arg0: tensor<2xf32>, %arg1: tensor<5xi32>) {
+  // expected-error @below {{operand 1: is tensor<5xi32>, but operand 0 is of f32; give it an operation alone}}
+  %0:2 = "dtensor.all_gather"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<2xf32>, tensor<5xi32>) -> (tensor<8xf32>, tensor<20xi32>)
+  return
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+func.func @main(%arg0: tensor<2xf32>, %arg1: tensor<5xf32>) {
+  // expected-error @below {{'dtensor.all_gather' has 2 operands and 1 results; give one result for each operand}}
+  %0 = "dtensor.all_gather"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<2xf32>, tensor<5xf32>) -> tensor<8xf32>
+  return
+}

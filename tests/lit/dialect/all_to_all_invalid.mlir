@@ -33,3 +33,12 @@ func.func @main(%arg0: tensor<8x3xf32>) {
   %0 = "dtensor.all_to_all"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, split_dim = 0 : i64, concat_dim = 2 : i64} : (tensor<8x3xf32>) -> tensor<2x3xf32>
   return
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+func.func @main(%arg0: tensor<8x3xf32>, %arg1: tensor<6x5xf32>) {
+  // expected-error @below {{operand 1: dimension 0 has 6 elements, not divisible by the 4 devices of axes ['y']; pad it to 8, or use other axes}}
+  %0:2 = "dtensor.all_to_all"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["y"]>, split_dim = 0 : i64, concat_dim = 1 : i64} : (tensor<8x3xf32>, tensor<6x5xf32>) -> (tensor<2x12xf32>, tensor<1x20xf32>)
+  return
+}

@@ -20,11 +20,31 @@ func.func @gather(%arg0: tensor<2x3xf32> {dtensor.layout = #dtensor.layout<@mesh
   return %0 : tensor<8x3xf32>
 }
 
+// Several operands: a row of each device, and of the rows the columns of each.
+
+// CHECK-LABEL: func.func @gather_two
+func.func @gather_two(%arg0: tensor<2x3xf32>, %arg1: tensor<5x1x4xf32>) -> (tensor<2x12xf32>, tensor<5x4x4xf32>) {
+  // CHECK: %[[A:.*]] = stablehlo.reshape %arg0 : (tensor<2x3xf32>) -> tensor<1x6xf32>
+  // CHECK: %[[B:.*]] = stablehlo.reshape %arg1 : (tensor<5x1x4xf32>) -> tensor<1x20xf32>
+  // CHECK: %[[ROW:.*]] = stablehlo.concatenate %[[A]], %[[B]], dim = 1
+  // CHECK: %[[ROWS:.*]] = "stablehlo.all_gather"(%[[ROW]]) <{all_gather_dim = 0 : i64, {{.*}} (tensor<1x26xf32>) -> tensor<4x26xf32>
+  // CHECK: %[[C:.*]] = stablehlo.slice %[[ROWS]] [0:4, 0:6]
+  // CHECK: %[[D:.*]] = stablehlo.reshape %[[C]] : (tensor<4x6xf32>) -> tensor<4x2x3xf32>
+  // CHECK: %[[E:.*]] = stablehlo.transpose %[[D]], dims = [1, 0, 2]
+  // CHECK: %[[ONE:.*]] = stablehlo.reshape %[[E]] : (tensor<2x4x3xf32>) -> tensor<2x12xf32>
+  // CHECK: stablehlo.slice %[[ROWS]] [0:4, 6:26]
+  // CHECK: stablehlo.transpose {{.*}}, dims = [1, 0, 2, 3]
+  // CHECK: %[[TWO:.*]] = stablehlo.reshape {{.*}} -> tensor<5x4x4xf32>
+  // CHECK: return %[[ONE]], %[[TWO]]
+  %0:2 = "dtensor.all_gather"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 1 : i64} : (tensor<2x3xf32>, tensor<5x1x4xf32>) -> (tensor<2x12xf32>, tensor<5x4x4xf32>)
+  return %0#0, %0#1 : tensor<2x12xf32>, tensor<5x4x4xf32>
+}
+
 // The first axis is major: along (y, x), device (1, 2) comes after (0, 2) and before (0, 3).
 
 // CHECK-LABEL: func.func @gather_over_two_axes
 func.func @gather_over_two_axes(%arg0: tensor<2x3xf32>) -> tensor<2x24xf32> {
-  // CHECK: all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<{{\[\[}}0, 4, 1, 5, 2, 6, 3, 7]]>
+  // CHECK: all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, replica_groups = dense<{{\[\[}}0, 4, 1, 5, 2, 6, 3, 7]]>
   %0 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["y", "x"]>, dim = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x24xf32>
   return %0 : tensor<2x24xf32>
 }
