@@ -89,18 +89,26 @@ def _needs_pairs(facts: Facts) -> Iterator[str]:
         )
 
 
-def _each(facts: Facts, check: Check) -> Iterator[str]:
-    """What is wrong of any operand and its result, which go in one message with the others."""
+def _each(facts: Facts, check: Check, moves: bool = True) -> Iterator[str]:
+    """What is wrong of any operand and its result, which go in one message with the others.
+
+    What is only moved may be of several types, if their elements are as many whole bytes.
+    """
     yield from (problems := list(_needs_pairs(facts)))
     if problems:
         return
     element = facts.operands[0].element
     for index, (operand, result) in enumerate(zip(facts.operands, facts.results, strict=True)):
         where = f"operand {index}: " if len(facts.operands) > 1 else ""
-        if operand.element != element:
+        if operand.element != element and not (moves and _are_alike(operand.element, element)):
             yield f"{where}is {operand}, but operand 0 is of {element}; give it an operation alone"
         for problem in check(replace(facts, operands=(operand,), results=(result,))):
             yield where + problem
+
+
+def _are_alike(one: ir.Type, other: ir.Type) -> bool:
+    widths = [t.width for t in (one, other) if isinstance(t, ir.IntegerType | ir.FloatType)]
+    return len(widths) == 2 and widths[0] == widths[1] >= 8
 
 
 def _scaled(shape: tuple[int, ...], dim: int, by: int) -> tuple[int, ...]:
@@ -190,7 +198,7 @@ def slice(facts: Facts) -> Iterator[str]:
 
 def reduce_scatter(facts: Facts) -> Iterator[str]:
     """The scattered dimension of each operand divides."""
-    yield from _each(facts, slice)
+    yield from _each(facts, slice, moves=False)
 
 
 def all_reduce(facts: Facts) -> Iterator[str]:

@@ -161,8 +161,8 @@ class ManualOp(DTensorOp):
 class AllGatherOp(DTensorOp):
     """The shards of all devices along `axes`, first axis major, concatenated in `dim`.
 
-    The global value is unchanged; `dim` is no longer split over `axes`. Several operands, of one
-    element type, are gathered in one message, each on its own.
+    The global value is unchanged; `dim` is no longer split over `axes`. Several operands,
+    of elements of one size, are gathered in one message, each on its own.
     """
 
     OPERATION_NAME = names.ALL_GATHER
@@ -217,8 +217,8 @@ class ReduceScatterOp(DTensorOp):
 class AllToAllOp(DTensorOp):
     """Moves `axes` from `concat_dim`, which becomes whole over them, to `split_dim`.
 
-    The global value is unchanged. Several operands, of one element type, go in one message, each
-    on its own.
+    The global value is unchanged. Several operands, of elements of one size, go in one message,
+    each on its own.
     """
 
     OPERATION_NAME = names.ALL_TO_ALL

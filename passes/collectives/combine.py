@@ -17,6 +17,7 @@ from dtensor.passes.collectives.reader import (
     as_they_stand,
 )
 from dtensor.passes.ops.attributes import element_of, integer, size_bytes
+from dtensor.passes.ops.elements import moved_as
 from dtensor.passes.program import Scope
 
 _COMBINED = (names.ALL_REDUCE, names.ALL_GATHER, names.REDUCE_SCATTER, names.ALL_TO_ALL)
@@ -45,7 +46,7 @@ class CombineCollectivesPass(Pass):
         report = state.cost_report
         if report is not None:
             small = [c for c in report.collectives if c.bytes < 2 * self.bytes]
-            if len({(c.kind, c.mesh_axes, c.dtype) for c in small}) == len(small):
+            if len({(c.kind, c.mesh_axes) for c in small}) == len(small):
                 return
         combine(
             CollectiveOps(module, state.meshes_of(module)), dict.fromkeys(_COMBINED, self.bytes)
@@ -79,6 +80,7 @@ def _does(item: CollectiveOp) -> _Key:
     attributes = item.op.attributes
     dims = [attributes[name] for name in _DIMS if name in attributes]
     element = element_of(item.op.operands[0])
+    element = element if item.reduction else moved_as(element)
     return (item.name, item.mesh, tuple(item.axes), *dims, item.reduction, element)
 
 

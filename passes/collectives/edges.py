@@ -32,7 +32,8 @@ from dtensor.passes.collectives.reader import (
     as_they_stand,
 )
 from dtensor.passes.creation import with_sizes
-from dtensor.passes.ops.attributes import itemsize, shape_of
+from dtensor.passes.ops.attributes import element_of, itemsize, shape_of
+from dtensor.passes.ops.elements import moved_as
 from dtensor.passes.program import Scope
 
 _NEAR = 32  # messages behind the first that may join it
@@ -45,7 +46,7 @@ def share_edges(work: CollectiveOps) -> None:
     groups: dict[tuple[Scope, object], list[CollectiveOp]] = {}
     for item in work.items:
         if item.is_alive and item.name == SHARD_PERMUTE:
-            element = ir.RankedTensorType(item.op.results[0].type).element_type
+            element = moved_as(element_of(item.op.results[0]))
             alike = (item.mesh, tuple(item.axes), item.op.attributes[SOURCES], element)
             groups.setdefault((item.scope, alike), []).append(item)
     several = {key: group for key, group in groups.items() if len(group) > 1}
@@ -143,6 +144,9 @@ def _received(work: CollectiveOps, joined: _Joined, boxes: Sequence[Sent]) -> li
     make.location = ir.Location.fused([item.op.location for item, _ in joined])
     cuts = [cut(make, *sent) for sent in boxes]
     shapes = [make.shape_of(each) for each in cuts]
+    elements = [element_of(each) for each in cuts]
+    if len(set(elements)) > 1:
+        cuts = [make.bitcast(each, moved_as(elements[0])) for each in cuts]
     ranks = {len(shape) for shape in shapes}
     dims = range(len(shapes[0]) if len(ranks) == 1 else 0)
     dim = next((d for d in dims if len({with_sizes(s, d) for s in shapes}) == 1), -1)
@@ -156,6 +160,6 @@ def _received(work: CollectiveOps, joined: _Joined, boxes: Sequence[Sent]) -> li
     for (value, box), each, shape in zip(boxes, cuts, shapes, strict=True):
         count = make.shape_of(each)[dim]
         part = make.reshape(make.cut(message, dim, place, count), shape)
-        found.append((value, box, part))
+        found.append((value, box, make.bitcast(part, element_of(value))))
         place += count
     return found

@@ -8,12 +8,18 @@ from collections.abc import Sequence
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.lowering.emitter import Emitter
+from dtensor.passes.ops.elements import moved_as
 
 
 def rows_of(values: Sequence[Value], dim: int, parts: int, emitter: Emitter) -> Value:
-    """A row for each part that a dimension of values is cut into, with that part of all values."""
-    rows = []
+    """A row for each part that a dimension of values is cut into, with that part of all values.
+
+    Elements of several types, all of one size, are integers in it.
+    """
+    elements, rows = {emitter.element_of(value) for value in values}, []
     for value in values:
+        if len(elements) > 1:
+            value = emitter.bitcast(value, moved_as(emitter.element_of(value)))
         shape = emitter.shape_of(value)
         if dim > 0:
             value = emitter.regrouped(value, dim, parts, shape[dim] // parts)
@@ -27,12 +33,12 @@ def of_rows(rows: Value, types: Sequence[ir.Type], dim: int, emitter: Emitter) -
     found, place = list[Value](), 0
     parts, _ = emitter.shape_of(rows)
     for type_ in types:
-        shape, _ = emitter.read_type(type_)
+        shape, element = emitter.read_type(type_)
         count = math.prod(shape) // parts
         value = emitter.cut(rows, 1, place, count)
         if dim > 0:
             inner = with_sizes(shape, dim, shape[dim] // parts)
             value = emitter.moved(emitter.reshape(value, [parts, *inner]), 0, dim)
-        found.append(emitter.reshape(value, shape))
+        found.append(emitter.bitcast(emitter.reshape(value, shape), element))
         place += count
     return found

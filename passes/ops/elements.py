@@ -116,3 +116,9 @@ def keeps_bits(before: str, after: str) -> bool:
     """
     source, target = element_kind(before)[0], element_kind(after)[0]
     return before == after or (source in EXACT and target in EXACT and target != "bool")
+
+
+def moved_as(element: str) -> str:
+    """The integers that elements, whole bytes, can be moved as; others are moved as they are."""
+    kind, bits = element_kind(element)
+    return f"i{bits}" if kind in (*INTEGERS, "float") and bits >= 8 else element

@@ -80,13 +80,28 @@ func.func @gathers_that_wait(%arg0: tensor<2x3xf32>) -> (tensor<32x3xf32>, tenso
 // Along other dimensions, of other types, and what is large: each by itself.
 
 // CHECK-LABEL: func.func @unlike_gathers
-func.func @unlike_gathers(%arg0: tensor<2x3xf32>, %arg1: tensor<2x3xi32>, %arg2: tensor<9000xf32>) -> (tensor<8x3xf32>, tensor<2x12xf32>, tensor<8x3xi32>, tensor<36000xf32>) {
+func.func @unlike_gathers(%arg0: tensor<2x3xf32>, %arg1: tensor<2x3xi1>, %arg2: tensor<9000xf32>) -> (tensor<8x3xf32>, tensor<2x12xf32>, tensor<8x3xi1>, tensor<36000xf32>) {
   // CHECK-COUNT-4: "dtensor.all_gather"(%arg{{[0-2]}})
   %0 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<2x3xf32>) -> tensor<8x3xf32>
   %1 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x12xf32>
-  %2 = "dtensor.all_gather"(%arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<2x3xi32>) -> tensor<8x3xi32>
+  %2 = "dtensor.all_gather"(%arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<2x3xi1>) -> tensor<8x3xi1>
   %3 = "dtensor.all_gather"(%arg2) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<9000xf32>) -> tensor<36000xf32>
-  return %0, %1, %2, %3 : tensor<8x3xf32>, tensor<2x12xf32>, tensor<8x3xi32>, tensor<36000xf32>
+  return %0, %1, %2, %3 : tensor<8x3xf32>, tensor<2x12xf32>, tensor<8x3xi1>, tensor<36000xf32>
+}
+
+// What is only moved may be of several types, if their elements are of one size.
+
+// CHECK-LABEL: func.func @of_two_types
+func.func @of_two_types(%arg0: tensor<8xf32>, %arg1: tensor<12xi32>) -> (tensor<32xf32>, tensor<48xi32>, tensor<2xf32>, tensor<3xi32>) {
+  // CHECK-DAG: "dtensor.all_gather"(%arg0, %arg1)
+  // CHECK-DAG: "dtensor.reduce_scatter"(%arg0)
+  // CHECK-DAG: "dtensor.reduce_scatter"(%arg1)
+  // CHECK: return
+  %0 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<8xf32>) -> tensor<32xf32>
+  %1 = "dtensor.all_gather"(%arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<12xi32>) -> tensor<48xi32>
+  %2 = "dtensor.reduce_scatter"(%arg0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64, reduction = "sum"} : (tensor<8xf32>) -> tensor<2xf32>
+  %3 = "dtensor.reduce_scatter"(%arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64, reduction = "sum"} : (tensor<12xi32>) -> tensor<3xi32>
+  return %0, %1, %2, %3 : tensor<32xf32>, tensor<48xi32>, tensor<2xf32>, tensor<3xi32>
 }
 
 // CHECK-LABEL: func.func @small_exchanges_and_sums

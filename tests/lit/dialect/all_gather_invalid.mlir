@@ -65,9 +65,9 @@ func.func @main(%arg0: tensor<3x2xf32>, %arg1: tensor<5xf32>) {
 // -----
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
-func.func @main(%arg0: tensor<2xf32>, %arg1: tensor<5xi32>) {
-  // expected-error @below {{operand 1: is tensor<5xi32>, but operand 0 is of f32; give it an operation alone}}
-  %0:2 = "dtensor.all_gather"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<2xf32>, tensor<5xi32>) -> (tensor<8xf32>, tensor<20xi32>)
+func.func @main(%arg0: tensor<2xf32>, %arg1: tensor<5xi16>) {
+  // expected-error @below {{operand 1: is tensor<5xi16>, but operand 0 is of f32; give it an operation alone}}
+  %0:2 = "dtensor.all_gather"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<2xf32>, tensor<5xi16>) -> (tensor<8xf32>, tensor<20xi16>)
   return
 }
 

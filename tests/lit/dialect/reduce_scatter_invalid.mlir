@@ -33,3 +33,12 @@ func.func @main(%arg0: tensor<8x3xf32>, %arg1: tensor<6xf32>) {
   %0:2 = "dtensor.reduce_scatter"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64, reduction = "sum"} : (tensor<8x3xf32>, tensor<6xf32>) -> (tensor<2x3xf32>, tensor<1xf32>)
   return
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+func.func @main(%arg0: tensor<8xf32>, %arg1: tensor<4xi32>) {
+  // expected-error @below {{operand 1: is tensor<4xi32>, but operand 0 is of f32; give it an operation alone}}
+  %0:2 = "dtensor.reduce_scatter"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64, reduction = "sum"} : (tensor<8xf32>, tensor<4xi32>) -> (tensor<2xf32>, tensor<1xi32>)
+  return
+}

@@ -40,11 +40,24 @@ func.func @gather_two(%arg0: tensor<2x3xf32>, %arg1: tensor<5x1x4xf32>) -> (tens
   return %0#0, %0#1 : tensor<2x12xf32>, tensor<5x4x4xf32>
 }
 
+// Of several types they are integers on the way.
+
+// CHECK-LABEL: func.func @gather_two_types
+func.func @gather_two_types(%arg0: tensor<3xbf16>, %arg1: tensor<2xui16>) -> (tensor<12xbf16>, tensor<8xui16>) {
+  // CHECK: stablehlo.bitcast_convert %arg0 : (tensor<3xbf16>) -> tensor<3xi16>
+  // CHECK: stablehlo.bitcast_convert %arg1 : (tensor<2xui16>) -> tensor<2xi16>
+  // CHECK: (tensor<1x5xi16>) -> tensor<4x5xi16>
+  // CHECK: stablehlo.bitcast_convert {{.*}} -> tensor<12xbf16>
+  // CHECK: stablehlo.bitcast_convert {{.*}} -> tensor<8xui16>
+  %0:2 = "dtensor.all_gather"(%arg0, %arg1) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<3xbf16>, tensor<2xui16>) -> (tensor<12xbf16>, tensor<8xui16>)
+  return %0#0, %0#1 : tensor<12xbf16>, tensor<8xui16>
+}
+
 // The first axis is major: along (y, x), device (1, 2) comes after (0, 2) and before (0, 3).
 
 // CHECK-LABEL: func.func @gather_over_two_axes
 func.func @gather_over_two_axes(%arg0: tensor<2x3xf32>) -> tensor<2x24xf32> {
-  // CHECK: all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, replica_groups = dense<{{\[\[}}0, 4, 1, 5, 2, 6, 3, 7]]>
+  // CHECK: all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 4, type = 1>, replica_groups = dense<{{\[\[}}0, 4, 1, 5, 2, 6, 3, 7]]>
   %0 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["y", "x"]>, dim = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x24xf32>
   return %0 : tensor<2x24xf32>
 }

@@ -79,6 +79,19 @@ def test_maxima(dtype: str) -> None:
     assert len(messages(compiled)) == 1
 
 
+@pytest.mark.parametrize("wanted", [[UNSHARDED, UNSHARDED], [UNSHARDED, "x"]])
+@pytest.mark.parametrize(
+    "dtypes",
+    [("float32", "int32", "uint32", "float32"), ("bfloat16", "float16", "int16", "uint16")],
+)
+def test_of_several_types(dtypes: tuple[str, ...], wanted: list[Any]) -> None:
+    """NaN and infinities too; they are integers on the way."""
+    values = [numbers(shape, dtype) for shape, dtype in zip(SHAPES, dtypes, strict=True)]
+    values[0] = values[0].at[3, 5].set(jnp.nan).at[4, 6].set(-jnp.inf)
+    compiled = run(the_same, LINE, [["x", UNSHARDED]] * 4, *values, out=wanted)
+    assert len(messages(compiled)) == 1
+
+
 def test_lookups_of_several_tables() -> None:
     """A table each, of which rows are read: as many messages for four tables as for one."""
 
