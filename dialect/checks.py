@@ -235,6 +235,10 @@ def _exchange(facts: Facts) -> Iterator[str]:
 
 def permute(facts: Facts) -> Iterator[str]:
     """Shards go to as many places as they come from."""
+    yield from _each(facts, _permute)
+
+
+def _permute(facts: Facts) -> Iterator[str]:
     source, target = facts.axes(names.FROM), facts.axes(names.TO)
     before, after = facts.split(names.FROM), facts.split(names.TO)
     if before != after:

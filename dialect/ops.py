@@ -233,11 +233,14 @@ class CollectivePermuteOp(DTensorOp):
     """Moves each shard from device k along `from` to device k along `to`.
 
     A device's k is its coordinates read along the axes, first axis major; coordinates on other
-    axes stay. The global value is unchanged; digits `from` of its layout become `to`.
+    axes stay. The global value is unchanged; digits `from` of its layout become `to`. Several
+    operands, of elements of one size, go in one message, each on its own.
     """
 
     OPERATION_NAME = names.COLLECTIVE_PERMUTE
     ATTRIBUTES: ClassVar = {names.FROM: AXES, names.TO: AXES}
+    OPERANDS = None
+    RESULTS = None
     CHECK = staticmethod(checks.permute)
 
 

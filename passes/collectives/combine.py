@@ -16,12 +16,17 @@ from dtensor.passes.collectives.reader import (
     CollectiveOps,
     as_they_stand,
 )
-from dtensor.passes.ops.attributes import element_of, integer, size_bytes
+from dtensor.passes.ops.attributes import element_of, size_bytes
 from dtensor.passes.ops.elements import moved_as
 from dtensor.passes.program import Scope
 
-_COMBINED = (names.ALL_REDUCE, names.ALL_GATHER, names.REDUCE_SCATTER, names.ALL_TO_ALL)
-_DIMS = (names.DIM, names.SPLIT_DIM, names.CONCAT_DIM)
+_COMBINED = (
+    names.ALL_REDUCE,
+    names.ALL_GATHER,
+    names.REDUCE_SCATTER,
+    names.ALL_TO_ALL,
+    names.COLLECTIVE_PERMUTE,
+)
 _NEAR = 8  # that come too late for the first before others are not looked at
 
 _Group = list[CollectiveOp]
@@ -77,11 +82,13 @@ def combine(work: CollectiveOps, limits: Mapping[str, int], moves: bool = True) 
 
 def _does(item: CollectiveOp) -> _Key:
     """What a collective does with each operand."""
-    attributes = item.op.attributes
-    dims = [attributes[name] for name in _DIMS if name in attributes]
     element = element_of(item.op.operands[0])
     element = element if item.reduction else moved_as(element)
-    return (item.name, item.mesh, tuple(item.axes), *dims, item.reduction, element)
+    return (item.name, element, *_attributes(item.op).items())
+
+
+def _attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
+    return {name: op.attributes[name] for name in op.attributes}
 
 
 def _sent_bytes(item: CollectiveOp) -> int:
@@ -123,11 +130,15 @@ def _combine(
 ) -> None:
     """One collective for several, in front of an operation, behind those that move there."""
     last = group[-1]
-    operands = [value for item in group for value in item.op.operands]
-    types = [value.type for item in group for value in item.op.results]
-    dims = {name: integer(last.op.attributes[name]) for name in _DIMS if name in last.op.attributes}
-    axes = (last.mesh, last.axes)
-    made = work.create(last.name, operands, types, axes, last, last, dims, last.reduction).op
+    made = ir.Operation.create(
+        last.name,
+        results=[value.type for item in group for value in item.op.results],
+        operands=[value for item in group for value in item.op.operands],
+        attributes=_attributes(last.op),
+        loc=last.op.location,
+        ip=ir.InsertionPoint(last.op),
+    )
+    work.add(made, last.scope)
     move([*moved, made], before)
     results = list(made.results)
     for item in group:

@@ -137,12 +137,15 @@ def _is_cut(reshape: ir.Operation, dim: int, parts: int) -> bool:
 
 
 def collective_permute(op: ir.Operation, emitter: Emitter, meshes: Meshes) -> list[Value]:
-    """One collective_permute that names every device as a target."""
+    """One collective_permute that names every device as a target; several operands are one row."""
     sources, targets = (_over(op, meshes, name) for name in (names.FROM, names.TO))
     pairs = permute_pairs(sources.mesh, sources.axes, targets.axes)
     if all(source == target for source, target in pairs):
         return list(op.operands)
-    return [emitter.permute(op.operands[0], pairs)]
+    if len(op.operands) == 1:
+        return [emitter.permute(op.operands[0], pairs)]
+    row = emitter.permute(rows_of(op.operands, 0, 1, emitter), pairs)
+    return of_rows(row, _types(op), 0, emitter)
 
 
 def permute_pairs(

@@ -130,3 +130,12 @@ func.func @combined(%arg0: tensor<2x3xf32>, %arg1: tensor<5xf32>) -> (tensor<2x3
   %1 = "dtensor.all_slice"(%0#0) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<8x3xf32>) -> tensor<2x3xf32>
   return %1, %0#1 : tensor<2x3xf32>, tensor<20xf32>
 }
+
+// CHECK-LABEL: func.func @small_permutes
+func.func @small_permutes(%arg0: tensor<2x3xf32>, %arg1: tensor<5xf32>) -> (tensor<2x3xf32>, tensor<5xf32>) {
+  // CHECK: %[[R:.*]]:2 = "dtensor.collective_permute"(%arg0, %arg1) {from = #dtensor.axes<@mesh, ["x", "y"]>, to = #dtensor.axes<@mesh, ["y", "x"]>}
+  // CHECK-NEXT: return %[[R]]#0, %[[R]]#1
+  %0 = "dtensor.collective_permute"(%arg0) {from = #dtensor.axes<@mesh, ["x", "y"]>, to = #dtensor.axes<@mesh, ["y", "x"]>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = "dtensor.collective_permute"(%arg1) {from = #dtensor.axes<@mesh, ["x", "y"]>, to = #dtensor.axes<@mesh, ["y", "x"]>} : (tensor<5xf32>) -> tensor<5xf32>
+  return %0, %1 : tensor<2x3xf32>, tensor<5xf32>
+}

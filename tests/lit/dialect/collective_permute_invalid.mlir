@@ -34,3 +34,12 @@ func.func @main(%arg0: tensor<3xf32>) {
   %0 = "dtensor.collective_permute"(%arg0) {from = #dtensor.axes<@mesh, ["x"]>, to = #dtensor.axes<@other, ["x"]>} : (tensor<3xf32>) -> tensor<3xf32>
   return
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+func.func @main(%arg0: tensor<2xf32>, %arg1: tensor<5xf32>) {
+  // expected-error @below {{operand 1: result is tensor<4xf32>, but a permutation gives tensor<5xf32>; change the result type}}
+  %0:2 = "dtensor.collective_permute"(%arg0, %arg1) {from = #dtensor.axes<@mesh, ["x"]>, to = #dtensor.axes<@mesh, ["x"]>} : (tensor<2xf32>, tensor<5xf32>) -> (tensor<2xf32>, tensor<4xf32>)
+  return
+}

@@ -40,6 +40,17 @@ func.func @gather_two(%arg0: tensor<2x3xf32>, %arg1: tensor<5x1x4xf32>) -> (tens
   return %0#0, %0#1 : tensor<2x12xf32>, tensor<5x4x4xf32>
 }
 
+// CHECK-LABEL: func.func @permute_two
+func.func @permute_two(%arg0: tensor<2x3xf32>, %arg1: tensor<f32>) -> (tensor<2x3xf32>, tensor<f32>) {
+  // CHECK: %[[ROW:.*]] = stablehlo.concatenate {{.*}} -> tensor<1x7xf32>
+  // CHECK: "stablehlo.collective_permute"(%[[ROW]])
+  // CHECK: %[[ONE:.*]] = stablehlo.reshape {{.*}} -> tensor<2x3xf32>
+  // CHECK: %[[TWO:.*]] = stablehlo.reshape {{.*}} -> tensor<f32>
+  // CHECK: return %[[ONE]], %[[TWO]]
+  %0:2 = "dtensor.collective_permute"(%arg0, %arg1) {from = #dtensor.axes<@mesh, ["x", "y"]>, to = #dtensor.axes<@mesh, ["y", "x"]>} : (tensor<2x3xf32>, tensor<f32>) -> (tensor<2x3xf32>, tensor<f32>)
+  return %0#0, %0#1 : tensor<2x3xf32>, tensor<f32>
+}
+
 // Of several types they are integers on the way.
 
 // CHECK-LABEL: func.func @gather_two_types
@@ -57,7 +68,7 @@ func.func @gather_two_types(%arg0: tensor<3xbf16>, %arg1: tensor<2xui16>) -> (te
 
 // CHECK-LABEL: func.func @gather_over_two_axes
 func.func @gather_over_two_axes(%arg0: tensor<2x3xf32>) -> tensor<2x24xf32> {
-  // CHECK: all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 4, type = 1>, replica_groups = dense<{{\[\[}}0, 4, 1, 5, 2, 6, 3, 7]]>
+  // CHECK: all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 5, type = 1>, replica_groups = dense<{{\[\[}}0, 4, 1, 5, 2, 6, 3, 7]]>
   %0 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["y", "x"]>, dim = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x24xf32>
   return %0 : tensor<2x24xf32>
 }

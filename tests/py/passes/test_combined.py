@@ -53,6 +53,7 @@ def maxima(*values: Any) -> tuple[Any, ...]:
         (LINE, ["x", UNSHARDED], [UNSHARDED, "x"], "all_to_all"),
         (LINE, [UNSHARDED, "x"], ["x", UNSHARDED], "all_to_all"),
         (GRID, ["x", "y"], BOTH, "all_to_all"),
+        (GRID, BOTH, [("y", "x"), UNSHARDED], "collective_permute"),
     ],
 )
 def test_moved(mesh: Any, given: list[Any], wanted: list[Any], kind: str, dtype: str) -> None:
