@@ -13,7 +13,7 @@ from typing import Any
 from dtensor.dialect import names
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.mlir import Value, ir, stablehlo, terminator
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,21 @@ def _needs_division(facts: Facts, dim: int) -> Iterator[str]:
             f"dimension {dim} has {size} elements, not divisible by the {split} devices of axes "
             f"{names_}; pad it to {-(-size // split) * split}, or use other axes"
         )
+
+
+def _needs_return(facts: Facts, ranks: Sequence[int], elements: Sequence[str]) -> Iterator[str]:
+    """The region ends by returning tensors of such ranks and elements."""
+    blocks = facts.op.regions[0].blocks
+    last = terminator(blocks[0]) if blocks and len(blocks[0].operations) else None
+    is_return = last is not None and last.name == "stablehlo.return"
+    given = [ir.ShapedType(v.type) for v in last.operands] if last is not None and is_return else []
+    found = [(type_.rank, str(type_.element_type)) for type_ in given]
+    if not is_return or found != list(zip(ranks, elements, strict=True)):
+        what = [str(type_) for type_ in given] if is_return else "nothing"
+        wanted = ", ".join(
+            f"{element} of rank {rank}" for rank, element in zip(ranks, elements, strict=True)
+        )
+        yield f"the region returns {what}; end it by a stablehlo.return of {wanted}"
 
 
 def _needs_pairs(facts: Facts) -> Iterator[str]:
@@ -340,6 +355,7 @@ def search(facts: Facts) -> Iterator[str]:
     found = [str(value.type) for value in region.blocks[0].arguments] if region.blocks else []
     if found != [f"tensor<{element}>" for element in wanted]:
         yield f"the region takes {found}; give it a scalar of each query, then one of the table"
+    yield from _needs_return(facts, [0], ["i1"])
 
 
 def ranked(facts: Facts) -> Iterator[str]:
@@ -361,6 +377,7 @@ def ranked(facts: Facts) -> Iterator[str]:
     found = [str(value.type) for value in region.blocks[0].arguments] if region.blocks else []
     if found != [f"tensor<{given.element}>"] * 2:
         yield f"the region takes {found}; give it two scalars of operand 0"
+    yield from _needs_return(facts, [0], ["i1"])
 
 
 def qr(facts: Facts) -> Iterator[str]:
@@ -468,6 +485,8 @@ def scan(facts: Facts) -> Iterator[str]:
         found_types = [str(type_) for type_ in given]
         what = "a scalar" if is_of_scalars else "rows"
         yield f"the region takes {found_types}; give it {what} of each operand, twice"
+    half = wanted[: len(facts.operands)]
+    yield from _needs_return(facts, [rank for rank, _ in half], [element for _, element in half])
 
 
 def axis_index(facts: Facts) -> Iterator[str]:

@@ -25,7 +25,7 @@ from dtensor.dialect.errors import DTensorError, LayoutError
 from dtensor.dialect.functions import entry_function
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, terminator
 from dtensor.dialect.ops import ANY, LOCAL_OPS, OPS, DTensorOp
 
 _PREFIX = "dtensor."
@@ -153,11 +153,7 @@ class _Verifier:
             _items(op),
             tuple(value.type for value in op.operands),
             tuple(value.type for value in op.results),
-            tuple(
-                tuple(value.type for value in block.arguments)
-                for region in op.regions
-                for block in list(region.blocks)[:1]
-            ),
+            tuple(_ends(block) for region in op.regions for block in list(region.blocks)[:1]),
             len(op.regions),
         )
         problems = self._problems.get(key)
@@ -365,6 +361,15 @@ def _items(op: ir.Operation) -> tuple[Any, ...]:
 
 def _is_token(type_: ir.Type) -> bool:
     return str(type_) == "!stablehlo.token"
+
+
+def _ends(block: ir.Block) -> tuple[Any, ...]:
+    """What a block takes, and what its last operation says."""
+    types = tuple(value.type for value in block.arguments)
+    if not len(block.operations):
+        return (types,)
+    last = terminator(block)
+    return types, last.name, *(value.type for value in last.operands)
 
 
 def _arity(name: str, what: str, found: int, wanted: int | None) -> Iterator[str]:

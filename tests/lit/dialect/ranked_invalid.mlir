@@ -31,5 +31,10 @@ func.func @main(%a: tensor<4x3xi32>, %k: tensor<2xi32>, %f: tensor<2xf32>, %each
     %8 = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %8 : tensor<i1>
   }) {dim = 1 : i64} : (tensor<4x3xi32>, tensor<2xi32>) -> tensor<4x2xi32>
+  // expected-error @below {{the region returns nothing; end it by a stablehlo.return of i1 of rank 0}}
+  %9 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %8 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  }) {dim = 1 : i64} : (tensor<4x3xi32>, tensor<2xi32>) -> tensor<4x2xi32>
   return
 }

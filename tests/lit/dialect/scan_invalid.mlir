@@ -36,5 +36,16 @@ func.func @main(%a: tensor<4x3xi32>, %b: tensor<3x4xi32>) {
   ^bb0(%p: tensor<1x3xi32>, %q: tensor<i32>):
     stablehlo.return %p : tensor<1x3xi32>
   }) {dim = 0 : i64, reverse = 0 : i64} : (tensor<4x3xi32>) -> tensor<4x3xi32>
+  // expected-error @below {{the region returns nothing; end it by a stablehlo.return of i32 of rank 0}}
+  %7 = "dtensor.scan"(%a) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %8 = stablehlo.add %p, %q : tensor<i32>
+  }) {dim = 0 : i64, reverse = 0 : i64} : (tensor<4x3xi32>) -> tensor<4x3xi32>
+  // expected-error @below {{the region returns ['tensor<i1>']; end it by a stablehlo.return of i32 of rank 0}}
+  %9 = "dtensor.scan"(%a) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %8 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %8 : tensor<i1>
+  }) {dim = 0 : i64, reverse = 0 : i64} : (tensor<4x3xi32>) -> tensor<4x3xi32>
   return
 }

@@ -31,5 +31,10 @@ func.func @main(%t: tensor<8xf32>, %m: tensor<8x2xf32>, %q: tensor<3xf32>) {
     %8 = stablehlo.compare LE, %a, %a : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %8 : tensor<i1>
   }) {count = 8 : i64} : (tensor<8xf32>, tensor<3xf32>) -> tensor<3xui32>
+  // expected-error @below {{the region returns ['tensor<f32>']; end it by a stablehlo.return of i1 of rank 0}}
+  %5 = "dtensor.search"(%t, %q) ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    stablehlo.return %a : tensor<f32>
+  }) {count = 8 : i64} : (tensor<8xf32>, tensor<3xf32>) -> tensor<3xui32>
   return
 }
