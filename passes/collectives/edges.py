@@ -49,10 +49,9 @@ def share_edges(work: CollectiveOps) -> None:
             element = moved_as(element_of(item.op.results[0]))
             alike = (item.mesh, tuple(item.axes), item.op.attributes[SOURCES], element)
             groups.setdefault((item.scope, alike), []).append(item)
-    several = {key: group for key, group in groups.items() if len(group) > 1}
-    for scope in dict.fromkeys(scope for scope, _ in several):
+    for scope in dict.fromkeys(scope for scope, _ in groups):
         work.erase_unread(scope)
-    for group in several.values():
+    for group in groups.values():
         left = as_they_stand(group)
         while len(left) > 1:
             left = _share_first(work, left)
