@@ -61,6 +61,8 @@ def supervise(first: int, end: float) -> int:
                 kind, number = rest.split()
                 counts[kind] += 1
                 seed = int(number) + 1
+                if kind == "drift":
+                    print(f"seed {number}: drift", flush=True)
             else:
                 print(line, end="", flush=True)
         if process.wait() != 0:  # a signal, or faulthandler where nothing comes of a program
