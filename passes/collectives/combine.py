@@ -17,7 +17,7 @@ from dtensor.passes.collectives.reader import (
     as_they_stand,
 )
 from dtensor.passes.ops.attributes import element_of, size_bytes
-from dtensor.passes.ops.elements import moved_as
+from dtensor.passes.ops.elements import joins, moved_as
 from dtensor.passes.program import Scope
 
 _COMBINED = (
@@ -71,7 +71,10 @@ def combine(work: CollectiveOps, limits: Mapping[str, int], moves: bool = True) 
     """
     scopes: dict[Scope, dict[_Key, _Group]] = {}
     for item in work.items:
-        if item.is_alive and item.name in limits and _sent_bytes(item) <= limits[item.name]:
+        if not item.is_alive or item.name not in limits:
+            continue
+        may_join = item.name == names.ALL_REDUCE or joins(element_of(item.op.operands[0]))
+        if may_join and _sent_bytes(item) <= limits[item.name]:
             scopes.setdefault(item.scope, {}).setdefault(_does(item), []).append(item)
     for groups in scopes.values():
         for group in groups.values():

@@ -33,7 +33,7 @@ from dtensor.passes.collectives.reader import (
 )
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.ops.attributes import element_of, itemsize, shape_of
-from dtensor.passes.ops.elements import moved_as
+from dtensor.passes.ops.elements import joins, moved_as
 from dtensor.passes.program import Scope
 
 _NEAR = 32  # messages behind the first that may join it
@@ -46,8 +46,9 @@ def share_edges(work: CollectiveOps) -> None:
     groups: dict[tuple[Scope, object], list[CollectiveOp]] = {}
     for item in work.items:
         if item.is_alive and item.name == SHARD_PERMUTE:
-            element = moved_as(element_of(item.op.results[0]))
-            alike = (item.mesh, tuple(item.axes), item.op.attributes[SOURCES], element)
+            element = element_of(item.op.results[0])
+            kind = moved_as(element) if joins(element) else item
+            alike = (item.mesh, tuple(item.axes), item.op.attributes[SOURCES], kind)
             groups.setdefault((item.scope, alike), []).append(item)
     for scope in dict.fromkeys(scope for scope, _ in groups):
         work.erase_unread(scope)

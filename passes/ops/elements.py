@@ -122,3 +122,8 @@ def moved_as(element: str) -> str:
     """The integers that elements, whole bytes, can be moved as; others are moved as they are."""
     kind, bits = element_kind(element)
     return f"i{bits}" if kind in (*INTEGERS, "float") and bits >= 8 else element
+
+
+def joins(element: str) -> bool:
+    """Whether arrays may be put side by side: XLA for CPUs fails where elements share bytes."""
+    return element == "i1" or element_kind(element)[1] >= 8
