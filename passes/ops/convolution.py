@@ -245,7 +245,7 @@ CONVOLUTION = OpDef(
         padding.reducing,
         lengthen_convolution,
         convolution_ties,
-        padding.little_apart(convolution_ties),
+        padding.in_reach(convolution_ties),
     ),
     known=_known,
 )

@@ -48,7 +48,12 @@ def slice_rule(op: OpInfo) -> OpRule:
             why = f"has {cut.after} of {cut.before} elements cut out of it, not whole blocks"
             _share(builder, d, cut, why)
     pass_all(builder)
-    rule, dim = builder.build(), joins.cut_dim(op)
+    return _or_exchanged(op, builder.build())
+
+
+def _or_exchanged(op: OpInfo, rule: OpRule) -> OpRule:
+    """A rule, with another one where shards may also exchange what they lack."""
+    dim = joins.cut_dim(op)
     is_window = any(factor.kind is FactorKind.WINDOW for factor in rule.factors)
     if dim is None or is_window or any(factor.reduction for factor in rule.factors):
         return rule
@@ -58,7 +63,8 @@ def slice_rule(op: OpInfo) -> OpRule:
 def pad_rule(op: OpInfo) -> OpRule:
     """`ij,->ij`; a dimension that is padded is split block by block, if the padding allows.
 
-    One to which little is added is split with a halo.
+    Or all of it alike, which shards exchange for what they lack, where it is the only one. One to
+    which little is added is split with a halo.
     Parts pass if the padding value is one too: the padding of the sum is the sum of the paddings.
     """
     builder = RuleBuilder(op)
@@ -66,7 +72,7 @@ def pad_rule(op: OpInfo) -> OpRule:
         why = f"is padded from {cut.before} to {cut.after} elements, not by whole blocks"
         _share(builder, d, cut, why)
     pass_all(builder, 2)
-    return builder.build()
+    return _or_exchanged(op, builder.build())
 
 
 def _share(builder: RuleBuilder, dim: int, cut: Cut, why_whole: str) -> None:
@@ -250,7 +256,8 @@ PAD = OpDef(
     pad_rule,
     (
         halo(expand_pad, sliding),
-        Algorithm("local", expand_pad, _has_no_halo),
+        Algorithm("exchange", joins.expand_padded, _exchanges, joins.cut_bytes),
+        Algorithm("local", expand_pad, _cuts_locally),
     ),
     fuses=True,
     moves_only=True,

@@ -1,4 +1,4 @@
-"""Concatenations and slices along a dimension that is split alike before and after.
+"""Concatenations, slices and pads along a dimension that is split alike before and after.
 
 The shards join or cut what they have, and send one another the pieces that belong elsewhere: of
 each element one copy, in rounds.
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value
 from dtensor.passes.expansion.context import LocalOp
+from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.cut_dims import cuts_of
 from dtensor.passes.ops.exchanges import in_rounds
@@ -46,21 +47,21 @@ def join_exchange_rule(op: OpInfo) -> OpRule | None:
 
 
 def cut_exchange_rule(op: OpInfo, dim: int) -> OpRule | None:
-    """`ij->ij` of a slice along one dimension; None where no number of shards divides it."""
+    """`ij->ij` of a slice, `ij,->ij` of a pad; None where no number of shards divides `dim`."""
     sizes = op.operand_shapes[0][dim], op.result_shapes[0][dim]
-    if math.gcd(*sizes) == 1:
+    if 0 in sizes or math.gcd(*sizes) == 1:
         return None
     builder = RuleBuilder(op)
     for d in range(len(op.operand_shapes[0])):
         builder.share((0, d), (~0, d), kind=FactorKind.WINDOW if d == dim else None)
-    pass_all(builder)
+    pass_all(builder, len(op.operand_shapes))
     return builder.build()
 
 
 @read_once
 def cut_dim(op: OpInfo) -> int | None:
-    """The one dimension that a slice cuts, of which it keeps one stretch; None of any other."""
-    cuts = [(d, cut) for d, cut in enumerate(cuts_of(op)) if cut.before != cut.after]
+    """The one dimension of which a slice or a pad keeps one stretch; None of any other."""
+    cuts = [(d, cut) for d, cut in enumerate(cuts_of(op)) if cut.before != cut.after or cut.low]
     is_stretch = len(cuts) == 1 and cuts[0][1].step == 1 and cuts[0][1].after > 0
     return cuts[0][0] if is_stretch else None
 
@@ -78,11 +79,12 @@ def cuts_in_rounds(placed: Placed) -> bool:
 
 def _is_alike(placed: Placed, dim: int) -> bool:
     word = placed.results[0].dims[dim]
-    sizes = [shape[dim] for shape in (*placed.op.operand_shapes, *placed.op.result_shapes)]
+    shapes = *placed.op.operand_shapes, *placed.op.result_shapes
+    sizes = [shape[dim] for shape in shapes if shape]  # what pads is a scalar
     return (
         1 < word.split <= MOST_SHARDS
         and word.is_contiguous
-        and all(layout.dims[dim] == word for layout in placed.operands)
+        and all(layout.dims[dim] == word for layout in placed.operands if layout.dims)
         and all(size and size % word.split == 0 for size in sizes)
     )
 
@@ -123,6 +125,23 @@ def expand_cut(op: LocalOp) -> Sequence[Value]:
     word = op.result_layouts[0].dims[dim]
     result = op.ctx.cut(value, dim, 0, op.local_result_shape()[dim])
     return [in_rounds(op.ctx, value, result, dim, word.axes, _cut_rounds(placed, dim))]
+
+
+def expand_padded(op: LocalOp) -> Sequence[Value]:
+    """The elements of the shard; then the rounds, and the padding wherever there is no element."""
+    placed, ctx, (value, fill) = placed_of(op), op.ctx, op.operands
+    dim = cut_dim(placed.op)
+    assert dim is not None, "expanded where it does not apply"
+    cut, word = cuts_of(placed.op)[dim], op.result_layouts[0].dims[dim]
+    local, given = op.local_result_shape()[dim], ctx.shape_of(value)[dim]
+    result = ctx.cut(value, dim, 0, min(local, given))
+    result = ctx.lengthened(result, dim, 0, local)
+    result = in_rounds(ctx, value, result, dim, word.axes, _cut_rounds(placed, dim))
+    wide = index_element(max(cut.after, cut.low + cut.before))
+    first = ctx.times(ctx.convert(ctx.axis_index(word.axes), wide), local)
+    index = ctx.binary("add", ctx.iota((local,), 0, wide), first)
+    inside = ctx.within(index, cut.low, cut.low + cut.before)
+    return [ctx.select(inside, result, fill, [dim])]
 
 
 def _joined_dim(op: OpInfo) -> int:

@@ -55,9 +55,20 @@ PART = 8  # of a dimension is little
 
 def is_little_apart(op: OpInfo, tie: TiedDims) -> bool:
     """Whether the dimensions of a tie are in no proportion, and the last is so but for little."""
+    size, difference = _proportion(op, tie)
+    return 0 < PART * difference <= size
+
+
+def in_proportion(op: OpInfo, tie: TiedDims) -> bool:
+    """Whether the lengths of a tie are in proportion as they are."""
+    return _proportion(op, tie)[1] == 0
+
+
+def _proportion(op: OpInfo, tie: TiedDims) -> tuple[int, int]:
+    """The length of the first dimension of a tie, and by how much the last is out of proportion."""
     one, other = tie[0], tie[-1]
-    size, more = op.shape(one.slot)[one.dim] * other.scale, op.shape(other.slot)[other.dim]
-    return 0 < PART * abs(more * one.scale - size) <= size
+    size = op.shape(one.slot)[one.dim] * other.scale
+    return size, abs(op.shape(other.slot)[other.dim] * one.scale - size)
 
 
 def little_apart(find: Ties, plain: bool = False) -> Ties:
@@ -70,6 +81,16 @@ def little_apart(find: Ties, plain: bool = False) -> Ties:
         tie
         for tie in find(op)
         if is_little_apart(op, tie) and not (plain and any(along.scale != 1 for along in tie))
+    ]
+
+
+def in_reach(find: Ties) -> Ties:
+    """Those of some ties that are in proportion, or little out of it.
+
+    Halos are enough for either, so that what divides need not grow with what does not.
+    """
+    return lambda op: [
+        tie for tie in find(op) if is_little_apart(op, tie) or in_proportion(op, tie)
     ]
 
 
@@ -202,8 +223,8 @@ class Padding:
         refit: writes anew what the operation says of sizes.
         ties: dimensions that no factor walks along, or not at equal indices, and that can yet grow
             together; None if there are none.
-        alike: pairs of dimensions in no proportion that are yet split alike, if one of them is;
-            None if there are none.
+        alike: dimensions that need not grow together to be split alike, if one of them is; None if
+            there are none.
         moves: a dimension whose axes go to one of others while it is computed along, if they
             divide that, and these others; None if there is none.
         reads: dimensions of operands that may be longer by themselves; None if there are none.

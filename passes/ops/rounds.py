@@ -72,19 +72,19 @@ def rounds_of_join(sizes: tuple[int, ...], shards: int) -> tuple[PermuteRound, .
 def rounds_of_cut(size: int, first: int, kept: int, shards: int) -> tuple[PermuteRound, ...]:
     """How elements of a dimension, split into `shards`, become a dimension that is split likewise.
 
-    What is in its place in its shard is in no round.
+    What is in its place in its shard is in no round, nor is what the dimension does not have.
 
     Args:
         size: elements of the dimension, a multiple of `shards`.
-        first: the first element that is kept.
-        kept: how many are, a multiple of `shards`.
-        shards: how many hold the dimension and what is kept of it.
+        first: the first element that is kept; below 0 where something is put in front.
+        kept: how many elements there are afterwards, a multiple of `shards`.
+        shards: how many hold the dimension and what becomes of it.
     """
     given, local = size // shards, kept // shards
     pieces: dict[Pair, list[SentPiece]] = {}
     for target in range(shards):
         begin = first + target * local
-        for source, at, count in _in_blocks(begin, begin + local, given):
+        for source, at, count in _in_blocks(max(begin, 0), min(begin + local, size), given):
             piece = SentPiece(at - source * given, at - begin, count)
             pieces.setdefault((source, target), []).append(piece)
     return _rounds(pieces, shards)

@@ -286,6 +286,6 @@ REDUCE_WINDOW = OpDef(
         window_fill,
         lengthen_windows,
         reduce_window_ties,
-        padding.little_apart(reduce_window_ties),
+        padding.in_reach(reduce_window_ties),
     ),
 )

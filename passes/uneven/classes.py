@@ -167,7 +167,13 @@ class Classes:
                     break
         return found
 
-    def tie(self, tied: Sequence[ValueDim], scales: Sequence[int], all_divide: bool) -> bool:
+    def tie(
+        self,
+        tied: Sequence[ValueDim],
+        scales: Sequence[int],
+        all_divide: bool = False,
+        some_stay: bool = False,
+    ) -> bool:
         """Let dimensions grow together, lengths in proportion to `scales`, if that is worth it.
 
         It is not worth it where
@@ -176,7 +182,9 @@ class Classes:
         - one would become more than twice as long,
         - half of the devices would hold no element of one that no layout given splits,
         - an argument or a result would have another length inside, which it has not now,
-        - with `all_divide`, one would not divide.
+        - with `all_divide`, one would not divide,
+        - with `some_stay`, one that a layout given divides as it is would become longer, or beside
+          it one would not divide.
         """
         numbers = [self._places.number(place) for place in tied]
         one = self._merged(numbers, scales)
@@ -189,13 +197,14 @@ class Classes:
         length = _length(one)
         unit = self._unit(numbers, scales)
         most = max(one.splits)
+        stay = [n for n in numbers if some_stay and self._divides(n, most)]
         for number, scale in zip(numbers, scales, strict=True):
             long, size = length * unit * scale, sizes[number]
             is_given = most in self._of(number).splits
             least = -(-size // most) * most if is_given else 0
             if long > max(2 * size, least) or (2 * size <= most and not is_given):
                 return False
-            if all_divide and long % most:
+            if ((all_divide or stay) and long % most) or (number in stay and long != size):
                 return False
         if not _keeps_borders(one, length) and all(map(self._keeps, numbers)):
             return False
@@ -223,6 +232,22 @@ class Classes:
                 is_asked = True
         return is_asked
 
+    def split_apart(self, places: Sequence[ValueDim], scales: Sequence[int]) -> bool:
+        """Ask of dimensions what is asked of another one that divides as it is.
+
+        They are to grow together, in proportion to `scales`, and it where that is needed alone.
+        False if all divide, or none that a layout given splits does.
+        """
+        numbers = [self._places.number(place) for place in places]
+        words = [word for n in numbers if (word := self._of(n).word) is not None]
+        split = words[0].split if words else 1
+        if all(self._places.sizes[n] % split == 0 for n in numbers):
+            return False
+        if not any(self._divides(n, split) for n in numbers):
+            return False
+        self.split_alike(places, [scale // math.gcd(*scales) for scale in scales])
+        return True
+
     def _merged(self, numbers: Sequence[int], scales: Sequence[int]) -> LengthClass | None:
         """The classes in one, as the first is scaled; None if no layout splits any."""
         factors: dict[int, Fraction] = {}
@@ -241,6 +266,12 @@ class Classes:
             one.add(self._classes[root], factor)
         one.wished |= dict.fromkeys(lengths)
         return one
+
+    def _divides(self, number: int, parts: int) -> bool:
+        """Whether a dimension that layouts given split is in so many equal stretches as it is."""
+        one = self._of(number)
+        is_split = one.word is not None and one.word.is_contiguous
+        return is_split and not self._places.sizes[number] % parts and _grown(one) is None
 
     def _unit(self, numbers: Sequence[int], scales: Sequence[int]) -> Fraction:
         """What a scale of 1 is in the class of the first dimension."""

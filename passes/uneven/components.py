@@ -9,7 +9,7 @@ element of two: the results of a padded array are an array with padding in it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -17,7 +17,7 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.dim import Dim
 from dtensor.passes.creation import Shape
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
-from dtensor.passes.ops.padding import Along, Fill, Padding, TiedDims
+from dtensor.passes.ops.padding import Along, Fill, Padding, TiedDims, in_proportion
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.ops.table import opdef
@@ -25,6 +25,7 @@ from dtensor.passes.propagation.task import Pins
 from dtensor.passes.uneven.classes import Classes, DimClasses, ValueDim
 
 Tied = tuple[Node, TiedDims]
+Site = tuple[int, int, int]  # a node, an operand (or ~result) of it, and a dimension of that
 Carriers = list[tuple[int, int]]  # operands (or ~results) and one dimension of each
 Beside = Callable[[ValueDim], Iterator[ValueDim]]
 SHORTEST: Mapping[float, int] = MappingProxyType({})
@@ -41,13 +42,15 @@ class Lengths:
             split it do so; None where they differ, and where it stays.
         fills: per node, operand (~result) and dimension, what must stand beyond its end; one that
             is missing must not be longer.
+        apart: per node, operand (~result) and dimension, how long it is there, if not as elsewhere.
         divisible: classes that could be longer still, so that more devices divide them, and into
             how many parts: by the first dimension of each that a layout given splits.
     """
 
     shapes: list[Shape]
     words: list[tuple[Dim | None, ...]] = field(default_factory=list)
-    fills: dict[tuple[int, int, int], Fill | Reduction] = field(default_factory=dict)
+    fills: dict[Site, Fill | Reduction] = field(default_factory=dict)
+    apart: dict[Site, int] = field(default_factory=dict)
     divisible: dict[float, int] = field(default_factory=dict)
     possible: dict[float, int] = field(default_factory=dict)
 
@@ -70,7 +73,7 @@ def lengths_of(graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST) 
         for along in tie:
             lengths.fills[node.index, along.slot, along.dim] = along.fill
     classes = Classes(graph, pins, places, parts)
-    _tie(classes, ties, [*alike, *even, *_there_and_back(moves, places, classes)], lengths)
+    apart = _tie(classes, ties, [*alike, *even, *_there_and_back(moves, places, classes)], lengths)
     _let_read(graph, lengths)
     growing = classes.growing()
     if not growing:
@@ -91,6 +94,7 @@ def lengths_of(graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST) 
         lengths.shapes[value] = tuple(sizes)
         lengths.words.append(tuple(words))
     lengths.possible = possible[max(bytes_of, key=bytes_of.__getitem__)] if possible else {}
+    lengths.apart = _lengths_apart(apart, lengths)
     return lengths
 
 
@@ -404,23 +408,58 @@ def _tied(node: Node, tie: TiedDims) -> list[ValueDim]:
     return [_place(node, along.slot, along.dim) for along in tie]
 
 
-def _tie(classes: Classes, ties: list[Tied], alike: list[Tied], lengths: Lengths) -> None:
+def _tie(classes: Classes, ties: list[Tied], alike: list[Tied], lengths: Lengths) -> list[Tied]:
     """Tie what belongs to a class that a layout splits; each tie may make others so.
 
     What can be split alike is tied only if that makes it divide.
+
+    Returns:
+        What grows together at an operation alone, for some of it divides elsewhere as it is.
     """
-    near = {(node.index, tie) for node, tie in alike}
+    near, apart = {(node.index, tie) for node, tie in alike}, list[Tied]()
+
+    def fill(node: Node, tie: TiedDims) -> None:
+        for along in tie:
+            lengths.fills[node.index, along.slot, along.dim] = along.fill
+
     while True:
         left = []
         for node, tie in ties:
             scales = [along.scale for along in tie]
-            if classes.tie(_tied(node, tie), scales, (node.index, tie) in near):
-                for along in tie:
-                    lengths.fills[node.index, along.slot, along.dim] = along.fill
+            is_near = (node.index, tie) in near
+            some_stay = is_near or in_proportion(node.info, tie)
+            if classes.tie(_tied(node, tie), scales, is_near, some_stay):
+                fill(node, tie)
             else:
                 left.append((node, tie))
         if len(left) == len(ties):  # what can grow together does
             scaled = [(_tied(node, tie), [along.times for along in tie]) for node, tie in alike]
             if not any([classes.split_alike(*each) for each in scaled]):
-                return
+                found = [each for each in left if _is_apart(classes, *each, near)]
+                if not found:
+                    return apart
+                for each in found:
+                    fill(*each)
+                apart += found
+                left = [each for each in left if each not in found]
         ties = left
+
+
+def _is_apart(
+    classes: Classes, node: Node, tie: TiedDims, near: Container[tuple[int, TiedDims]]
+) -> bool:
+    if (node.index, tie) in near or not in_proportion(node.info, tie):
+        return False
+    return classes.split_apart(_tied(node, tie), [along.scale for along in tie])
+
+
+def _lengths_apart(apart: list[Tied], lengths: Lengths) -> dict[Site, int]:
+    """How long dimensions are where an operation ties them to what grows, and they do not."""
+    found: dict[Site, int] = {}
+    for node, tie in apart:
+        sizes = [lengths.shapes[value][d] for value, d in _tied(node, tie)]
+        unit = max(-(-size // along.scale) for size, along in zip(sizes, tie, strict=True))
+        for size, along in zip(sizes, tie, strict=True):
+            if size != unit * along.scale:
+                found[node.index, along.slot, along.dim] = unit * along.scale
+    return found

@@ -24,7 +24,7 @@ class PadUnevenPass(Pass):
     reads the true size, and the ledger says so. Arguments and results with an uneven layout are
     padded themselves. What slices and windows leave of a split dimension, and what pads,
     joins and windows add little to, is padded too, where it is not divided, so that it stays where
-    it is.
+    it is. What divides stays as long as it is beside them: shards fetch what their results lack.
 
     Dimensions become longer than their layouts ask for, up to twice, so that more devices divide
     them, where a plan then takes less; and so do those of the most bytes that no layout splits, by

@@ -44,8 +44,8 @@ class Rewriter:
         self.lengths = lengths
         self.mesh = next(iter(pins.layouts.values())).mesh
         self.ledger = ledger
-        self.true = [info.shape for info in graph.types]
-        self.forms = Forms(graph, ledger, self.true, poison)
+        self.forms = Forms(graph, ledger, lengths.shapes, poison)
+        self.true = self.forms.true
         self._replaced: list[ir.Operation] = []
 
     def run(self) -> None:
@@ -138,7 +138,7 @@ class Rewriter:
 
     def _made(self, node: Node, slot: int, value: int) -> Shape:
         """The shape in which a node gives a value."""
-        longer, true = self.lengths.shapes[value], self.true[value]
+        longer, true = self._lengths_at(node, ~slot, value), self.true[value]
         if node.kind in TIES:
             return longer
         if node.kind == ARGUMENT:
@@ -148,6 +148,13 @@ class Rewriter:
         return tuple(
             longer[d] if self._fill(node, ~slot, d) else size for d, size in enumerate(true)
         )
+
+    def _lengths_at(self, node: Node, slot: int, value: int) -> Shape:
+        """How long the dimensions of a value are that a node reads as an operand, or makes."""
+        longer, apart = self.lengths.shapes[value], self.lengths.apart
+        if not apart:
+            return longer
+        return tuple(apart.get((node.index, slot, d), size) for d, size in enumerate(longer))
 
     def _border(self, node: Node, value: int) -> Shape:
         """The shape of an argument or a result: longer where its own layout is uneven."""
@@ -172,7 +179,7 @@ class Rewriter:
 
     def _wanted(self, node: Node, k: int, value: int) -> tuple[Shape, dict[int, Value | Reduction]]:
         """The shape in which a node reads a value, and by dimension what it is masked with."""
-        longer, true = self.lengths.shapes[value], self.true[value]
+        longer, true = self._lengths_at(node, k, value), self.true[value]
         if node.kind in TIES:
             return longer, {}
         if node.kind == RESULT:

@@ -25,15 +25,18 @@ class Forms:
     """The forms of all values of a function.
 
     Attributes:
-        made: per value the shape in which it is made, in elements.
+        true: per value its shape as the program has it, in elements.
+        longer: per value the shape that it has wherever that may be.
+        made: per value the shape in which it is made.
     """
 
     def __init__(
-        self, graph: Graph, ledger: Ledger, true: Sequence[Shape], poison: bool = False
+        self, graph: Graph, ledger: Ledger, longer: Sequence[Shape], poison: bool = False
     ) -> None:
         self.graph = graph
         self.ledger = ledger
-        self.true = true
+        self.true = true = [info.shape for info in graph.types]
+        self.longer = longer
         self.poison = poison
         self.made = list(true)
         self._forms: dict[tuple[int, Shape, tuple[tuple[int, object], ...]], Value] = {}
@@ -114,7 +117,7 @@ class Forms:
                 operation_of(found).attributes[FITS] = ir.UnitAttr.get()
             elif any(behind):
                 found = writer.slice(found, [0] * len(shape), sizes)
-                if reader.kind == OP:
+                if reader.kind == OP and shape != self.longer[value]:
                     self._note_cut(operation_of(found), reader.operation)
         return found
 

@@ -182,3 +182,22 @@ func.func @main(%a: tensor<8x5xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"
   %0 = stablehlo.slice %a [0:4, 0:5] {dtensor.algorithm = "exchange", dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<8x5xf32>) -> tensor<4x5xf32>
   return %0 : tensor<4x5xf32>
 }
+
+// -----
+
+// A pad of more than an eighth: what shards lack comes in rounds, the padding is put in everywhere else.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+
+// CHECK-LABEL: func.func @pad
+func.func @pad(%a: tensor<12x6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %f: tensor<f32> {dtensor.layout = #dtensor.layout<@mesh, []>})
+    -> (tensor<16x6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // CHECK: %[[LONG:.*]] = stablehlo.pad %arg0, %{{.*}}, low = [0, 0], high = [1, 0], interior = [0, 0] : (tensor<3x6xf32>, tensor<f32>) -> tensor<4x6xf32>
+  // CHECK: %[[SENT:.*]] = "dtensor.shard_permute"(%{{.*}}) {{{.*}}sources = array<i64: 1, 2, 3, -1>} : (tensor<1x6xf32>) -> tensor<1x6xf32>
+  // CHECK: %[[LAST:.*]] = stablehlo.dynamic_update_slice
+  // CHECK: %[[INSIDE:.*]] = stablehlo.broadcast_in_dim %{{.*}}, dims = [0] : (tensor<4xi1>) -> tensor<4x6xi1>
+  // CHECK: %[[END:.*]] = stablehlo.select %[[INSIDE]], %{{.*}}, %{{.*}} : tensor<4x6xi1>, tensor<4x6xf32>
+  // CHECK: return %[[END]] : tensor<4x6xf32>
+  %0 = stablehlo.pad %a, %f, low = [0, 0], high = [4, 0], interior = [0, 0] {dtensor.algorithm = "exchange", dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<12x6xf32>, tensor<f32>) -> tensor<16x6xf32>
+  return %0 : tensor<16x6xf32>
+}

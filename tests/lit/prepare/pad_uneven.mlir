@@ -390,3 +390,49 @@ func.func @any_body(%a: tensor<6x3xf32> {dtensor.layout = #dtensor.layout<@mesh,
   }
   return %0 : tensor<3xf32>
 }
+
+// -----
+
+// Shards of 3 rows have no whole windows of 2: 12 rows stay, and 6 become 8. Windows
+// fetch what they read behind their shard; what scatters back reads 16 rows, and gives 12 again.
+
+// CHECK-LABEL: func.func @strides(%arg0: tensor<12x6xf32>
+// CHECK-SAME: -> (tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {?}]>}, tensor<12x6xf32>
+func.func @strides(%a: tensor<12x6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> (tensor<6x3xf32>, tensor<12x6xf32>) {
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  // CHECK: %[[LONG:.*]] = stablehlo.pad %arg0, %{{.*}}, low = [0, 0], high = [4, 0], interior = [0, 0] {dtensor.fits}
+  // CHECK: %[[POOLED:.*]] = "stablehlo.reduce_window"(%arg0
+  // CHECK-SAME: padding = dense<{{\[\[}}0, 4], [0, 0]]>
+  // CHECK: tensor<8x3xf32>
+  %0 = "stablehlo.reduce_window"(%a, %low) <{window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %2 = stablehlo.maximum %x, %y : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) : (tensor<12x6xf32>, tensor<f32>) -> tensor<6x3xf32>
+  // CHECK: %[[MASKED:.*]] = stablehlo.select %{{.*}}, %[[POOLED]]
+  // CHECK: %[[GIVEN:.*]] = "stablehlo.select_and_scatter"(%[[LONG]], %[[MASKED]]
+  // CHECK: stablehlo.slice %[[GIVEN]] [0:12, 0:6] : (tensor<16x6xf32>) -> tensor<12x6xf32>
+  %1 = "stablehlo.select_and_scatter"(%a, %0, %zero) <{window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %2 = stablehlo.compare GE, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %2 : tensor<i1>
+  }, {
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %2 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) : (tensor<12x6xf32>, tensor<6x3xf32>, tensor<f32>) -> tensor<12x6xf32>
+  return %0, %1 : tensor<6x3xf32>, tensor<12x6xf32>
+}
+
+// -----
+
+// Of 20 rows in four shards every other one is taken: 10, which are 12 then.
+
+// CHECK-LABEL: func.func @every_other(%arg0: tensor<20x3xf32>
+// CHECK: %[[LONG:.*]] = stablehlo.pad %arg0, %{{.*}}, low = [0, 0], high = [4, 0], interior = [0, 0] {dtensor.fits}
+// CHECK: stablehlo.slice %[[LONG]] [1:24:2, 0:3] : (tensor<24x3xf32>) -> tensor<12x3xf32>
+func.func @every_other(%a: tensor<20x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}, {}]>}) -> tensor<10x3xf32> {
+  %0 = stablehlo.slice %a [1:20:2, 0:3] : (tensor<20x3xf32>) -> tensor<10x3xf32>
+  return %0 : tensor<10x3xf32>
+}

@@ -10,7 +10,7 @@ func.func @qkv(%a: tensor<2x18xf32>, %zero: tensor<f32>) -> tensor<2x18xf32> {
   // CHECK: remark: stablehlo.concatenate: [a, b], [a, 2 b] -> [a, 3 b] or [a, b:(1)6 window], [a, b:(1)12 window] -> [a, b window]; passes sum, sum -> sum |
   %0 = stablehlo.concatenate %q, %kv, dim = 1 : (tensor<2x6xf32>, tensor<2x12xf32>) -> tensor<2x18xf32>
   // The gradient of the first slice.
-  // CHECK: remark: stablehlo.pad: [a, b], [] -> [a, 3 b]; passes sum, sum -> sum |
+  // CHECK: remark: stablehlo.pad: [a, b], [] -> [a, 3 b] or [a, b window], [] -> [a, b:(1)18 window]; passes sum, sum -> sum |
   %1 = stablehlo.pad %q, %zero, low = [0, 0], high = [0, 12], interior = [0, 0]
       : (tensor<2x6xf32>, tensor<f32>) -> tensor<2x18xf32>
   return %0 : tensor<2x18xf32>

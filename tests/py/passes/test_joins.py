@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from dtensor.dialect.layout import UNSHARDED
 from dtensor.dialect.mesh import Mesh
@@ -123,6 +124,37 @@ def test_slices_that_do_not_divide(mesh: Mesh, axes: Any) -> None:
         run(lambda x, kept=kept: x[kept], mesh, [layout], part(size, 0, np.float32), out=layout)
 
 
+PADS = [(7, 0, 1), (7, 1, 0), (6, 1, 1), (2, 0, 2), (3, 4, 2), (4, -1, 3), (4, 2, -2), (6, -2, -2)]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("mesh", "axes", "dtype"), EACH_ONCE)
+def test_pads_by_much(mesh: Mesh, axes: Any, dtype: Any) -> None:
+    layout = [axes, UNSHARDED]
+    split = mesh.size if isinstance(axes, tuple) else mesh.dim_size(axes)
+    for size, low, high in PADS if dtype is np.float32 else PADS[2:5]:
+        a = part(size * split, 1, dtype)
+        for more in range(2):  # a number of shards in front, and one element less
+            ends = (low * split - more, high * split + more, 0), (0, 0, 0)
+            compiled = run(
+                lambda x, ends=ends: lax.pad(x, jnp.ones((), x.dtype), ends),
+                mesh,
+                [layout],
+                a,
+                out=layout,
+            )
+            rounds = rounds_of_cut(len(a), -ends[0][0], (size + low + high) * split, split)
+            assert sent(compiled) <= elements_sent(rounds)[0] * 6 * a.itemsize
+
+
+def test_parts_of_a_sum_are_padded_as_they_are() -> None:
+    def function(x: Any, w: Any) -> Any:
+        return jnp.pad(x @ w, ((0, 8), (0, 0)))
+
+    x, w = part(56, 0, np.float32), part(6, 0, np.float32)
+    run(function, GRID, [["x", "y"], ["y", None]], x[:, :4], w[:4], out=["x", UNSHARDED])
+
+
 def test_half_of_a_dimension_is_sent_once() -> None:
     layout = ["x", UNSHARDED]
     compiled = run(lambda x: x[:32], LINE, [layout], part(64, 0, np.float32), out=layout)
@@ -138,6 +170,25 @@ def test_the_gradient_of_a_join() -> None:
     given = parts((24, 8))
     layout = ["x", UNSHARDED]
     run(jax.grad(loss, (0, 1)), LINE, [layout] * 2, *given, error=1e-5)
+
+
+def test_rounds_of_a_pad_bring_what_there_is() -> None:
+    numbers = random.Random(2)
+    for _ in range(300):
+        shards = numbers.choice([2, 3, 4, 5, 8, 16])
+        given, local = numbers.randint(1, 12), numbers.randint(1, 12)
+        first, end = numbers.randint(-local * shards + 1, given * shards - 1), given * shards
+        wanted = [i if 0 <= i < end else None for i in range(first, first + local * shards)]
+        held = [list(range(shard * given, (shard + 1) * given)) for shard in range(shards)]
+        found: list[list[Any]] = [(row + [None] * local)[:local] for row in held]
+        for each in rounds_of_cut(end, first, local * shards, shards):
+            for target, source in enumerate(each.sources):
+                if source >= 0:
+                    start, place = each.starts[source], each.places[target]
+                    found[target][place : place + each.count] = held[source][start:][: each.count]
+        elements = [element for row in found for element in row]
+        for want, have in zip(wanted, elements, strict=True):
+            assert want is None or want == have
 
 
 def test_rounds_of_a_cut_bring_each_element_to_its_place() -> None:
