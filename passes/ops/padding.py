@@ -85,12 +85,14 @@ def little_apart(find: Ties, plain: bool = False) -> Ties:
 
 
 def in_reach(find: Ties) -> Ties:
-    """Those of some ties that are in proportion, or little out of it.
+    """Those of some ties that are little out of proportion, or in one that is not 1 to 1.
 
     Halos are enough for either, so that what divides need not grow with what does not.
     """
     return lambda op: [
-        tie for tie in find(op) if is_little_apart(op, tie) or in_proportion(op, tie)
+        tie
+        for tie in find(op)
+        if is_little_apart(op, tie) or (in_proportion(op, tie) and tie[0].scale != tie[-1].scale)
     ]
 
 

@@ -8,6 +8,7 @@ element of two: the results of a padded array are an array with padding in it.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -67,7 +68,7 @@ def lengths_of(graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST) 
     if not is_uneven and not _reach_split(graph, pins, [*ties, *alike], [*even, *moves]):
         return None
     lengths = Lengths([info.shape for info in graph.types])
-    places = _joined(graph, lengths)
+    places = _joined(graph, lengths, splits)
     for node, tie in alike:
         _join_beside(node, tie, places)
         for along in tie:
@@ -195,7 +196,7 @@ def _beside(graph: Graph, together: Callable[[Node, OpRule], Iterable[Carriers]]
     return beside
 
 
-def _joined(graph: Graph, lengths: Lengths) -> DimClasses:
+def _joined(graph: Graph, lengths: Lengths, splits: set[int]) -> DimClasses:
     """The classes that values and factors make; `lengths` is told what factors need."""
     places = DimClasses(graph)
     for node in graph.nodes:
@@ -205,7 +206,7 @@ def _joined(graph: Graph, lengths: Lengths) -> DimClasses:
                 places.join([(value, d) for value in (*node.operands, *node.results)])
     for node in graph.nodes:
         if node.kind == OP and node.rule is not None:
-            _join_factors(node, node.rule, places, lengths)
+            _join_factors(node, node.rule, places, lengths, splits)
     return places
 
 
@@ -252,11 +253,21 @@ def _uneven_dims(graph: Graph, pins: Pins, node: Node) -> list[int]:
     return [d for d, (size, dim) in enumerate(zip(shape, dims, strict=False)) if size % dim.split]
 
 
-def _join_factors(node: Node, rule: OpRule, places: DimClasses, lengths: Lengths) -> None:
+def _join_factors(
+    node: Node, rule: OpRule, places: DimClasses, lengths: Lengths, splits: set[int]
+) -> None:
     for fill, carriers in _walked(node, rule):
+        if _is_mixed(node, carriers, splits):
+            continue  # these are tied: what divides may stay as it is
         if places.join([_place(node, *carrier) for carrier in carriers]):
             for slot, d in carriers:
                 lengths.fills[node.index, slot, d] = fill
+
+
+def _is_mixed(node: Node, carriers: Carriers, splits: set[int]) -> bool:
+    """Whether dimensions that walk together are of several sizes, and some alone divide."""
+    divide = {not any(node.info.shape(k)[d] % n for n in splits) for k, d in carriers}
+    return len(divide) > 1
 
 
 def _join_beside(node: Node, tie: TiedDims, places: DimClasses) -> None:
@@ -343,12 +354,23 @@ def _ties_of(
                 found.append(tie)
             if divides(sizes) and (found is alike or len(sizes) == 1 < len(tie)):
                 even.append(tie)
+    ties += _mixed_ties(node, rule, splits)
     for carriers in () if _regroups(node) else _resized_dims(rule):
         tie = tuple([Along(k, d) for k, d in carriers])
         sizes = sizes_of(tie)
         if len(sizes) > 1 and divides(sizes):
             even.append(tie)
     return ties, alike, even
+
+
+def _mixed_ties(node: Node, rule: OpRule, splits: set[int]) -> Iterator[TiedDims]:
+    """What a reshape makes of what, where one divides and the other does not."""
+    for fill, carriers in _walked(node, rule):
+        if _is_mixed(node, carriers, splits):
+            lengths = [node.info.shape(k)[d] for k, d in carriers]
+            unit = math.gcd(*lengths)
+            pairs = zip(carriers, lengths, strict=True)
+            yield tuple([Along(k, d, size // unit, fill) for (k, d), size in pairs])
 
 
 def _regroups(node: Node) -> bool:

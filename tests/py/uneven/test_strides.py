@@ -43,6 +43,11 @@ def added(x: Any) -> Any:
     return lax.reduce_window(x, 0.0, lax.add, (2, 2), (2, 2), "VALID")
 
 
+def pairs(x: Any) -> Any:
+    rows, columns = len(x) // 2, x.shape[1] // 2
+    return x[: 2 * rows].reshape(rows, 2, columns, 2).sum((1, 3)) * 2
+
+
 FORMS: dict[str, Form] = {
     "maximum": pooled(2, 2, "VALID"),
     "maximum_of_overlaps": pooled(3, 2, "SAME"),
@@ -51,6 +56,7 @@ FORMS: dict[str, Form] = {
     "convolution_of_tiles": convolved(2, 2, "VALID"),
     "first": lambda x: x[::2, ::2],
     "second": lambda x: x[1::2, 1::2] * 3,
+    "pairs": pairs,
     "twice": lambda x: pooled(2, 2, "VALID")(convolved(3, 2, "SAME")(x) % 7),
     "around": lambda x: convolved(3, 2, "SAME")(convolved(3, 1, "SAME")(x) % 5 + x),
 }
