@@ -85,6 +85,30 @@ def sample(logits: jax.Array) -> tuple[jax.Array, jax.Array]:
     return words, likeliest
 
 
+def unet(weights: Tree, images: jax.Array) -> jax.Array:
+    """Three levels of [batch, rows, columns, channels]; with 120 rows there are 120, 60 and 30."""
+
+    def convolved(x: jax.Array, name: str) -> jax.Array:
+        numbers = ("NHWC", "HWIO", "NHWC")
+        found = jax.lax.conv_general_dilated(x, weights[name], (1, 1), "SAME", None, None, numbers)
+        return jax.nn.relu(found)
+
+    x, kept = images, []
+    for name in ("down0", "down1"):
+        x = convolved(x, name)
+        kept.append(x)
+        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    x = convolved(x, "bottom")
+    for name, beside in zip(("up1", "up0"), reversed(kept), strict=True):
+        x = convolved(jax.image.resize(x, (*beside.shape[:3], x.shape[3]), "nearest"), name)
+        x += beside
+    return x
+
+
+def unet_gradients(weights: Tree, images: jax.Array) -> Tree:
+    return jax.grad(lambda w: jnp.mean(unet(w, images) ** 2))(weights)
+
+
 BLOCK = floats(qkv=(64, 3, 8, 8), out=(8, 8, 64), up=(64, 256), down=(256, 64))
 MEGATRON = {
     "qkv": P(None, None, "model"),
@@ -92,6 +116,14 @@ MEGATRON = {
     "up": P(None, "model"),
     "down": P("model"),
 }
+KERNELS = floats(
+    down0=(3, 3, 8, 8),
+    down1=(3, 3, 8, 16),
+    bottom=(3, 3, 16, 16),
+    up1=(3, 3, 16, 16),
+    up0=(3, 3, 16, 8),
+)
+WHOLE_KERNELS = {name: P() for name in KERNELS}
 CACHE = floats(keys=(4, 2048, 8, 8), values=(4, 2048, 8, 8))
 CACHE_SPECS = {name: P(None, "data", "model") for name in CACHE}
 
@@ -127,6 +159,14 @@ WORKLOADS = {
         (floats(router=(64, 8), up=(8, 64, 256), down=(8, 256, 64)), array(8, 128, 64)),
         ({"router": P(), "up": P("expert"), "down": P("expert")}, P("expert")),
         P("expert"),
+    ),
+    "unet": Workload(
+        "U-Net and its gradients, images of 120x120 on tiles",
+        {"rows": 4, "columns": 2},
+        unet_gradients,
+        (KERNELS, array(2, 120, 120, 8)),
+        (WHOLE_KERNELS, P(None, "rows", "columns")),
+        WHOLE_KERNELS,
     ),
     "decode": Workload(
         "decoding a token, cache split over time and heads",
