@@ -30,14 +30,14 @@ class Trial:
     """A plan of a copy of the program.
 
     Attributes:
-        lengths: how long dimensions were made.
+        lengths: how long dimensions were made; None if all stayed.
         seconds: what the plan takes.
         cost: the same and what else its search counts.
         module: the copy.
         state: what is known of it, with its plan.
     """
 
-    lengths: Lengths
+    lengths: Lengths | None
     seconds: float
     cost: float
     module: ir.Module
@@ -61,6 +61,8 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
     """Plan with the least lengths, with all that may be longer so, and if need be with each alone.
 
     Then with one class that no layout splits: in 19 programs two others were no gain beside it.
+    Where what divides stays beside what grows, first whether it had better not: axes may move to
+    another dimension for less, and no padding is computed.
 
     Args:
         module: the program, which stays as it is.
@@ -72,12 +74,19 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
     graph = state.graph_of(function)
     pins = read_pins(graph, state.meshes)
     first = best = _trial(module, state, least, poison)
+    may_stay = True
+    if least.some_stay:
+        grown = lengths_of(graph, pins, may_stay=False)
+        found = _trial(module, state, grown, poison, best.cost)
+        if found.seconds < best.seconds:
+            first = best = found
+            may_stay = False
     taken: Mapping[float, int] = {}
 
     def take(parts: Mapping[float, int]) -> bool:
         """Take these lengths if a plan then takes less."""
         nonlocal best, taken
-        lengths = lengths_of(graph, pins, parts)
+        lengths = lengths_of(graph, pins, parts, may_stay)
         assert lengths is not None, "what a layout does not divide stays as it is"
         found = _trial(module, state, lengths, poison, _ENOUGH * best.cost)
         if found.seconds >= _ENOUGH * best.seconds:
@@ -85,12 +94,12 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
         best, taken = found, parts
         return True
 
-    longer = least.divisible
+    longer = {} if first.lengths is None else first.lengths.divisible
     if longer and not take(longer) and 1 < len(longer) <= _MOST:
         for place, parts in longer.items():
             take({place: parts})
-    if least.possible:
-        take({**taken, **least.possible})
+    if first.lengths is not None and first.lengths.possible:
+        take({**taken, **first.lengths.possible})
     if best is not first:
         best.state.ledger.add(
             "length",
@@ -102,9 +111,13 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
 
 
 def _trial(
-    module: ir.Module, state: PassState, lengths: Lengths, poison: bool, below: float = math.inf
+    module: ir.Module,
+    state: PassState,
+    lengths: Lengths | None,
+    poison: bool,
+    below: float = math.inf,
 ) -> Trial:
-    """A plan with some lengths; any, where none costs less than `below`."""
+    """A plan with some lengths, or as it is; any, where none costs less than `below`."""
     copy = ir.Module.create(module.operation.location)
     for op in module.body.operations:
         op.operation.clone(ip=ir.InsertionPoint(copy.body))
@@ -112,7 +125,9 @@ def _trial(
     apart.forget_ir()
     function = main_function(copy)
     graph = apart.read(function)  # whose nodes are those of the program
-    Rewriter(function, graph, read_pins(graph, state.meshes), lengths, apart.ledger, poison).run()
+    if lengths is not None:
+        pins = read_pins(graph, state.meshes)
+        Rewriter(function, graph, pins, lengths, apart.ledger, poison).run()
     apart.ahead = PropagatePass().plan_ahead(function, apart, below)
     plan = apart.ahead.plan
     return Trial(lengths, plan.seconds, plan.seconds + plan.price, copy, apart)

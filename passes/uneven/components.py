@@ -8,7 +8,6 @@ element of two: the results of a padded array are an array with padding in it.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,16 +17,26 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.dim import Dim
 from dtensor.passes.creation import Shape
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
-from dtensor.passes.ops.padding import Along, Fill, Padding, TiedDims, in_proportion
+from dtensor.passes.ops.padding import Fill, TiedDims, in_proportion
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
-from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.task import Pins
 from dtensor.passes.uneven.classes import Classes, DimClasses, ValueDim
+from dtensor.passes.uneven.ties import (
+    Carriers,
+    Tied,
+    find_moves,
+    find_ties,
+    is_mixed,
+    major_dims,
+    padded_ops,
+    place_at,
+    places_of,
+    regroups,
+    walked,
+)
 
-Tied = tuple[Node, TiedDims]
 Site = tuple[int, int, int]  # a node, an operand (or ~result) of it, and a dimension of that
-Carriers = list[tuple[int, int]]  # operands (or ~results) and one dimension of each
 Beside = Callable[[ValueDim], Iterator[ValueDim]]
 SHORTEST: Mapping[float, int] = MappingProxyType({})
 TIES = (CONSTRAINT, CARRY, JOIN, THROUGH)  # operands and results are one value
@@ -46,6 +55,9 @@ class Lengths:
         apart: per node, operand (~result) and dimension, how long it is there, if not as elsewhere.
         divisible: classes that could be longer still, so that more devices divide them, and into
             how many parts: by the first dimension of each that a layout given splits.
+        possible: the class of the most bytes of those that no layout splits, likewise by `~` its
+            first dimension.
+        some_stay: whether a dimension that divides stays as it is beside one that grows.
     """
 
     shapes: list[Shape]
@@ -54,27 +66,37 @@ class Lengths:
     apart: dict[Site, int] = field(default_factory=dict)
     divisible: dict[float, int] = field(default_factory=dict)
     possible: dict[float, int] = field(default_factory=dict)
+    some_stay: bool = False
 
 
-def lengths_of(graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST) -> Lengths | None:
+def lengths_of(
+    graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST, may_stay: bool = True
+) -> Lengths | None:
     """How long dimensions become so that all layouts divide them; None if all do already.
 
-    `parts` are some of what is `divisible` without it: these classes are made that long.
+    Args:
+        graph: the program.
+        pins: the layouts given.
+        parts: some of what is `divisible` without it: these classes are made that long.
+        may_stay: whether a dimension that divides may stay as it is where an operation ties it, in
+            proportion, to one that does not, which grows alone then. Else they grow together, or
+            the one is not split.
     """
     is_uneven = any(_uneven_dims(graph, pins, graph.nodes[index]) for index in pins.layouts)
     splits = {dim.split for layout in pins.layouts.values() for dim in layout.dims} - {1}
-    ties, alike, even = _ties(graph, splits, is_uneven)
-    moves = _moves(graph, splits)
+    ties, alike, even = find_ties(graph, splits, is_uneven, may_stay)
+    moves = find_moves(graph, splits)
     if not is_uneven and not _reach_split(graph, pins, [*ties, *alike], [*even, *moves]):
         return None
     lengths = Lengths([info.shape for info in graph.types])
-    places = _joined(graph, lengths, splits)
+    places = _joined(graph, lengths, splits if may_stay else set())
     for node, tie in alike:
         _join_beside(node, tie, places)
         for along in tie:
             lengths.fills[node.index, along.slot, along.dim] = along.fill
     classes = Classes(graph, pins, places, parts)
-    apart = _tie(classes, ties, [*alike, *even, *_there_and_back(moves, places, classes)], lengths)
+    alike = [*alike, *even, *_there_and_back(moves, places, classes)]
+    apart = _tie(classes, ties, alike, lengths, may_stay)
     _let_read(graph, lengths)
     growing = classes.growing()
     if not growing:
@@ -96,6 +118,7 @@ def lengths_of(graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST) 
         lengths.words.append(tuple(words))
     lengths.possible = possible[max(bytes_of, key=bytes_of.__getitem__)] if possible else {}
     lengths.apart = _lengths_apart(apart, lengths)
+    lengths.some_stay = may_stay and any(_stay(lengths, graph, *each) for each in ties)
     return lengths
 
 
@@ -108,17 +131,9 @@ def _products(pins: Pins) -> list[int]:
     return sorted(found)
 
 
-def _padded(graph: Graph) -> Iterator[tuple[Node, Padding]]:
-    """The operations that cope with elements beyond the end of a dimension, and how."""
-    for node in graph.nodes:
-        padding = opdef(node.name).padding if node.kind == OP else None
-        if padding is not None and node.rule is not None:
-            yield node, padding
-
-
 def _let_read(graph: Graph, lengths: Lengths) -> None:
     """Let what reads places before the true end read a longer dimension as it is."""
-    for node, padding in _padded(graph):
+    for node, padding in padded_ops(graph):
         for along in padding.reads(node.info) if padding.reads is not None else ():
             lengths.fills.setdefault((node.index, along.slot, along.dim), along.fill)
 
@@ -138,10 +153,10 @@ def _reach_split(graph: Graph, pins: Pins, ties: list[Tied], even: list[Tied]) -
     }
     tied = defaultdict[ValueDim, list[ValueDim]](list)
     for node, tie in (*ties, *even):
-        places = _tied(node, tie)
+        places = places_of(node, tie)
         for place in places:
             tied[place] += places
-    left = [place for node, tie in ties for place in _tied(node, tie)]
+    left = [place for node, tie in ties for place in places_of(node, tie)]
     seen = set(left)
     beside = neighbours(graph)
     while left:
@@ -160,7 +175,7 @@ def neighbours(graph: Graph) -> Beside:
 
     What is given may be called once operations were erased: it looks at none.
     """
-    return _beside(graph, lambda node, rule: [carriers for _, carriers in _walked(node, rule)])
+    return _beside(graph, lambda node, rule: [carriers for _, carriers in walked(node, rule)])
 
 
 def split_alike(graph: Graph) -> Beside:
@@ -170,7 +185,7 @@ def split_alike(graph: Graph) -> Beside:
     """
 
     def split(node: Node, rule: OpRule) -> list[Carriers]:
-        return [] if _regroups(node) else [_major_dims(rule, f) for f in range(len(rule.factors))]
+        return [] if regroups(node) else [major_dims(rule, f) for f in range(len(rule.factors))]
 
     return _beside(graph, split)
 
@@ -191,7 +206,7 @@ def _beside(graph: Graph, together: Callable[[Node, OpRule], Iterable[Carriers]]
                 yield from [(other, d) for other in (*node.operands, *node.results)]
             elif node.kind == OP and node.rule is not None:
                 near = groups[id(node.rule)].get((slot, d), ())
-                yield from [_place(node, *carrier) for carrier in near]
+                yield from [place_at(node, *carrier) for carrier in near]
 
     return beside
 
@@ -225,7 +240,7 @@ def is_ordered(graph: Graph, value: int, dim: int) -> bool:
         if node.rule.factors[m.factor].kind in (FactorKind.ORDER, FactorKind.TRANSFORM):
             return True
         carriers = node.rule.dims_of_factor[m.factor]
-        waiting += [_place(node, k, d) for k, d in carriers if k >= 0]
+        waiting += [place_at(node, k, d) for k, d in carriers if k >= 0]
     return False
 
 
@@ -256,155 +271,19 @@ def _uneven_dims(graph: Graph, pins: Pins, node: Node) -> list[int]:
 def _join_factors(
     node: Node, rule: OpRule, places: DimClasses, lengths: Lengths, splits: set[int]
 ) -> None:
-    for fill, carriers in _walked(node, rule):
-        if _is_mixed(node, carriers, splits):
+    for fill, carriers in walked(node, rule):
+        if is_mixed(node, carriers, splits):
             continue  # these are tied: what divides may stay as it is
-        if places.join([_place(node, *carrier) for carrier in carriers]):
+        if places.join([place_at(node, *carrier) for carrier in carriers]):
             for slot, d in carriers:
                 lengths.fills[node.index, slot, d] = fill
-
-
-def _is_mixed(node: Node, carriers: Carriers, splits: set[int]) -> bool:
-    """Whether dimensions that walk together are of several sizes, and some alone divide."""
-    divide = {not any(node.info.shape(k)[d] % n for n in splits) for k, d in carriers}
-    return len(divide) > 1
 
 
 def _join_beside(node: Node, tie: TiedDims, places: DimClasses) -> None:
     """The operands of an operation of several results stay of one length; and so do these."""
     if len(node.results) > 1:
         for is_result in (False, True):
-            places.join([_place(node, a.slot, a.dim) for a in tie if (a.slot < 0) is is_result])
-
-
-def _walked(node: Node, rule: OpRule) -> Iterator[tuple[Fill | Reduction, Carriers]]:
-    """What factors walk along and may be longer, with what must stand beyond the end."""
-    padding = opdef(node.name).padding
-    if padding is None:
-        return
-    for f, factor in enumerate(rule.factors):
-        fill = padding.holds(rule, f)
-        carriers = _carriers(rule, f, padding.regroups)
-        if fill is None or not carriers:
-            continue
-        held = factor.reduction if fill is Fill.IDENTITY else fill
-        assert held is not None, "the identity of no reduction"
-        yield held, carriers
-
-
-def _carriers(rule: OpRule, factor: int, regroups: bool) -> Carriers:
-    """The dimensions of which a factor walks all, the major ones; none if of some but parts."""
-    found = []
-    for k, d in rule.dims_of_factor[factor]:
-        m = rule.map_of(k, d)
-        assert m is not None
-        if m.outer != 1 or (m.size != rule.factors[factor].size and not regroups):
-            return []
-        if m.before == 1:
-            found.append((k, d))
-    return found
-
-
-def _place(node: Node, slot: int, dim: int) -> ValueDim:
-    return node.operands[slot] if slot >= 0 else node.results[~slot], dim
-
-
-def _ties(
-    graph: Graph, splits: set[int], is_uneven: bool
-) -> tuple[list[Tied], list[Tied], list[Tied]]:
-    """What operations tie besides, what they split alike, and what divides as it is.
-
-    The first two are of what does not divide, if all that is given does. Of what divides, too, is
-    split alike what is of the same length, and what little is cut from or added to: so what is cut
-    out of it, or read of it in rows that are not divided, is known to be split.
-    """
-    ties, alike, even = list[Tied](), list[Tied](), list[Tied]()
-    known: dict[
-        int, tuple[list[TiedDims], list[TiedDims], list[TiedDims]]
-    ] = {}  # of ops with one rule
-    for node in graph.nodes if splits else ():
-        if node.kind != OP or node.rule is None:
-            continue
-        of_rule = known.get(id(node.rule))
-        if of_rule is None:
-            of_rule = known[id(node.rule)] = _ties_of(graph, node, node.rule, splits, is_uneven)
-        for found, those in zip((ties, alike, even), of_rule, strict=True):
-            if those:
-                found += [(node, tie) for tie in those]
-    return ties, alike, even
-
-
-def _ties_of(
-    graph: Graph, node: Node, rule: OpRule, splits: set[int], is_uneven: bool
-) -> tuple[list[TiedDims], list[TiedDims], list[TiedDims]]:
-    """What `_ties` says of one operation."""
-    ties, alike, even = list[TiedDims](), list[TiedDims](), list[TiedDims]()
-    padding = opdef(node.name).padding
-
-    def sizes_of(tie: TiedDims) -> set[int]:
-        return {graph.types[value].shape[d] for value, d in _tied(node, tie)}
-
-    def divides(sizes: set[int]) -> bool:
-        return not any(size % split for size in sizes for split in splits)
-
-    for find, found in ((padding.ties, ties), (padding.alike, alike)) if padding else ():
-        for tie in find(node.info) if find is not None else ():
-            sizes = sizes_of(tie)
-            if is_uneven or not divides(sizes):
-                found.append(tie)
-            if divides(sizes) and (found is alike or len(sizes) == 1 < len(tie)):
-                even.append(tie)
-    ties += _mixed_ties(node, rule, splits)
-    for carriers in () if _regroups(node) else _resized_dims(rule):
-        tie = tuple([Along(k, d) for k, d in carriers])
-        sizes = sizes_of(tie)
-        if len(sizes) > 1 and divides(sizes):
-            even.append(tie)
-    return ties, alike, even
-
-
-def _mixed_ties(node: Node, rule: OpRule, splits: set[int]) -> Iterator[TiedDims]:
-    """What a reshape makes of what, where one divides and the other does not."""
-    for fill, carriers in _walked(node, rule):
-        if _is_mixed(node, carriers, splits):
-            lengths = [node.info.shape(k)[d] for k, d in carriers]
-            unit = math.gcd(*lengths)
-            pairs = zip(carriers, lengths, strict=True)
-            yield tuple([Along(k, d, size // unit, fill) for (k, d), size in pairs])
-
-
-def _regroups(node: Node) -> bool:
-    """Whether an operation joins dimensions or takes them apart, and moves no element."""
-    padding = opdef(node.name).padding
-    return padding is not None and padding.regroups
-
-
-def _resized_dims(rule: OpRule) -> Iterator[Carriers]:
-    for f, factor in enumerate(rule.factors):
-        found = _major_dims(rule, f)
-        sizes = {m.outer * m.size for at in found if (m := rule.map_of(*at)) is not None}
-        if factor.kind is FactorKind.WINDOW or len(sizes) > 1:
-            yield found
-
-
-def _major_dims(rule: OpRule, factor: int) -> Carriers:
-    """The dimensions whose shards are those of a factor, which is local or of windows."""
-    kind = rule.factors[factor].kind
-    if not kind.is_local and kind is not FactorKind.WINDOW:
-        return []
-    carriers = rule.dims_of_factor[factor]
-    return [at for at in carriers if (m := rule.map_of(*at)) is not None and m.before == 1]
-
-
-def _moves(graph: Graph, splits: set[int]) -> list[Tied]:
-    """Dimensions that must be whole, each with those of the others that the axes divide."""
-    found: list[Tied] = []
-    for node, padding in _padded(graph) if splits else ():
-        if padding.moves is not None:
-            whole, *others = padding.moves(node.info)
-            taking = [along for along in others if _divides(graph, node, along, splits)]
-            found.append((node, (whole, *taking)))
-    return found
+            places.join([place_at(node, a.slot, a.dim) for a in tie if (a.slot < 0) is is_result])
 
 
 def _there_and_back(moves: list[Tied], places: DimClasses, classes: Classes) -> list[Tied]:
@@ -412,25 +291,18 @@ def _there_and_back(moves: list[Tied], places: DimClasses, classes: Classes) -> 
 
     A layout splits the first one, or the other must be whole in its turn: both are split alike.
     """
-    wholes = {places.root(_tied(node, tie)[0]) for node, tie in moves}
+    wholes = {places.root(places_of(node, tie)[0]) for node, tie in moves}
     found = []
     for node, tie in moves:
-        whole, *taking = _tied(node, tie)
+        whole, *taking = places_of(node, tie)
         if len(taking) == 1 and (places.root(taking[0]) in wholes or classes.is_split(whole)):
             found.append((node, tie))
     return found
 
 
-def _divides(graph: Graph, node: Node, along: Along, splits: set[int]) -> bool:
-    value, d = _place(node, along.slot, along.dim)
-    return not any(graph.types[value].shape[d] % split for split in splits)
-
-
-def _tied(node: Node, tie: TiedDims) -> list[ValueDim]:
-    return [_place(node, along.slot, along.dim) for along in tie]
-
-
-def _tie(classes: Classes, ties: list[Tied], alike: list[Tied], lengths: Lengths) -> list[Tied]:
+def _tie(
+    classes: Classes, ties: list[Tied], alike: list[Tied], lengths: Lengths, may_stay: bool
+) -> list[Tied]:
     """Tie what belongs to a class that a layout splits; each tie may make others so.
 
     What can be split alike is tied only if that makes it divide.
@@ -449,15 +321,15 @@ def _tie(classes: Classes, ties: list[Tied], alike: list[Tied], lengths: Lengths
         for node, tie in ties:
             scales = [along.scale for along in tie]
             is_near = (node.index, tie) in near
-            some_stay = is_near or in_proportion(node.info, tie)
-            if classes.tie(_tied(node, tie), scales, is_near, some_stay):
+            some_stay = may_stay and (is_near or in_proportion(node.info, tie))
+            if classes.tie(places_of(node, tie), scales, is_near, some_stay):
                 fill(node, tie)
             else:
                 left.append((node, tie))
         if len(left) == len(ties):  # what can grow together does
-            scaled = [(_tied(node, tie), [along.times for along in tie]) for node, tie in alike]
+            scaled = [(places_of(node, tie), [along.times for along in tie]) for node, tie in alike]
             if not any([classes.split_alike(*each) for each in scaled]):
-                found = [each for each in left if _is_apart(classes, *each, near)]
+                found = [each for each in left if may_stay and _is_apart(classes, *each, near)]
                 if not found:
                     return apart
                 for each in found:
@@ -472,16 +344,26 @@ def _is_apart(
 ) -> bool:
     if (node.index, tie) in near or not in_proportion(node.info, tie):
         return False
-    return classes.split_apart(_tied(node, tie), [along.scale for along in tie])
+    return classes.split_apart(places_of(node, tie), [along.scale for along in tie])
 
 
 def _lengths_apart(apart: list[Tied], lengths: Lengths) -> dict[Site, int]:
     """How long dimensions are where an operation ties them to what grows, and they do not."""
     found: dict[Site, int] = {}
     for node, tie in apart:
-        sizes = [lengths.shapes[value][d] for value, d in _tied(node, tie)]
+        sizes = [lengths.shapes[value][d] for value, d in places_of(node, tie)]
         unit = max(-(-size // along.scale) for size, along in zip(sizes, tie, strict=True))
         for size, along in zip(sizes, tie, strict=True):
             if size != unit * along.scale:
                 found[node.index, along.slot, along.dim] = unit * along.scale
     return found
+
+
+def _stay(lengths: Lengths, graph: Graph, node: Node, tie: TiedDims) -> bool:
+    """Whether some of what is tied in proportion grows, and some does not."""
+    if not in_proportion(node.info, tie):
+        return False
+    grow = {
+        lengths.shapes[value][d] != graph.types[value].shape[d] for value, d in places_of(node, tie)
+    }
+    return len(grow) > 1

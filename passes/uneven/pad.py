@@ -42,7 +42,7 @@ class PadUnevenPass(Pass):
         lengths = lengths_of(graph, pins)
         if lengths is None:
             return
-        is_tried = lengths.divisible or lengths.possible
+        is_tried = lengths.divisible or lengths.possible or lengths.some_stay
         if is_tried and state.mesh is not None and state.effort != "fast":
             cheapest(module, state, lengths, self.poison).adopt(module, state)
         else:

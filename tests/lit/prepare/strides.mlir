@@ -1,49 +1,68 @@
-// RUN: dtensor-opt %s --split-input-file --mesh x=2 -p dtensor-import,dtensor-fuse-cuts | filecheck %s
+// RUN: dtensor-opt %s --split-input-file --mesh x=8 -p dtensor-import,dtensor-pad-uneven | filecheck %s
 
-// What is behind the first of each block of two is a slice of the first of all blocks, which each
-// shard takes by itself.
-// CHECK-LABEL: func.func @main
-func.func @main(%x: tensor<8x6xf32>, %odd: tensor<4x6xf32>, %zero: tensor<f32>) -> tensor<8x6xf32> {
-  // CHECK: %[[EVEN:.*]] = stablehlo.slice %arg0 [0:7:2, 0:6] : (tensor<8x6xf32>) -> tensor<4x6xf32>
-  // CHECK: %[[ROLLED:.*]] = "dtensor.splice"(%arg1) {counts = array<i64: 1, 3>, dim = 0 : i64, sources = array<i64: 0, 0>, starts = array<i64: 3, 0>}
-  // CHECK: %[[SUM:.*]] = stablehlo.add %[[ROLLED]], %[[EVEN]] : tensor<4x6xf32>
-  %0 = stablehlo.slice %odd [0:3, 0:6] : (tensor<4x6xf32>) -> tensor<3x6xf32>
-  %1 = stablehlo.slice %x [2:8:2, 0:6] : (tensor<8x6xf32>) -> tensor<3x6xf32>
-  %2 = stablehlo.add %0, %1 : tensor<3x6xf32>
-  // CHECK: %[[ALL:.*]] = "dtensor.splice"(%[[EVEN]], %[[SUM]]) {counts = array<i64: 1, 3>, dim = 0 : i64, sources = array<i64: 0, 1>, starts = array<i64: 0, 1>}
-  %3 = stablehlo.slice %x [0:1, 0:6] : (tensor<8x6xf32>) -> tensor<1x6xf32>
-  %4 = stablehlo.concatenate %3, %2, dim = 0 : (tensor<1x6xf32>, tensor<3x6xf32>) -> tensor<4x6xf32>
-  // CHECK: stablehlo.pad %[[ALL]], %arg2, low = [0, 0], high = [1, 0], interior = [1, 0]
-  %5 = stablehlo.pad %4, %zero, low = [0, 0], high = [1, 0], interior = [1, 0] : (tensor<4x6xf32>, tensor<f32>) -> tensor<8x6xf32>
-  return %5 : tensor<8x6xf32>
+// Dimensions that devices divide, whose shards a stride does not: they stay, and what is left of them is padded.
+
+// Shards of 3 rows have no whole windows of 2: 24 rows stay, and 12 become 16. Windows fetch what
+// they read behind their shard; what scatters back reads 32 rows, and gives 24 again.
+
+// CHECK-LABEL: func.func @windows(%arg0: tensor<24x601xf32>
+// CHECK-SAME: -> (tensor<16x601xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {?}]>}, tensor<24x601xf32>
+func.func @windows(%a: tensor<24x601xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> (tensor<12x601xf32>, tensor<24x601xf32>) {
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  // CHECK: %[[LONG:.*]] = stablehlo.pad %arg0, %{{.*}}, low = [0, 0], high = [8, 0], interior = [0, 0] {dtensor.fits}
+  // CHECK: %[[POOLED:.*]] = "stablehlo.reduce_window"(%arg0
+  // CHECK-SAME: padding = dense<{{\[\[}}0, 8], [0, 0]]>
+  // CHECK: tensor<16x601xf32>
+  %0 = "stablehlo.reduce_window"(%a, %low) <{window_dimensions = array<i64: 2, 1>, window_strides = array<i64: 2, 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %2 = stablehlo.maximum %x, %y : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) : (tensor<24x601xf32>, tensor<f32>) -> tensor<12x601xf32>
+  // CHECK: %[[MASKED:.*]] = stablehlo.select %{{.*}}, %[[POOLED]]
+  // CHECK: %[[GIVEN:.*]] = "stablehlo.select_and_scatter"(%[[LONG]], %[[MASKED]]
+  // CHECK: stablehlo.slice %[[GIVEN]] [0:24, 0:601] : (tensor<32x601xf32>) -> tensor<24x601xf32>
+  %1 = "stablehlo.select_and_scatter"(%a, %0, %zero) <{window_dimensions = array<i64: 2, 1>, window_strides = array<i64: 2, 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %2 = stablehlo.compare GE, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %2 : tensor<i1>
+  }, {
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %2 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) : (tensor<24x601xf32>, tensor<12x601xf32>, tensor<f32>) -> tensor<24x601xf32>
+  return %0, %1 : tensor<12x601xf32>, tensor<24x601xf32>
 }
 
 // -----
 
-// Gaps likewise: the elements are spread over whole blocks, behind a cut.
-// CHECK-LABEL: func.func @main
-func.func @main(%x: tensor<4x6xf32>, %y: tensor<3x6xf32>, %zero: tensor<f32>) -> tensor<8x6xf32> {
-  // CHECK: %[[BLOCKS:.*]] = stablehlo.pad %arg1, %arg2, low = [1, 0], high = [0, 0], interior = [0, 0] : (tensor<3x6xf32>, tensor<f32>) -> tensor<4x6xf32>
-  // CHECK: stablehlo.pad %[[BLOCKS]], %arg2, low = [1, 0], high = [0, 0], interior = [1, 0] : (tensor<4x6xf32>, tensor<f32>) -> tensor<8x6xf32>
-  %0 = stablehlo.pad %y, %zero, low = [3, 0], high = [0, 0], interior = [1, 0] : (tensor<3x6xf32>, tensor<f32>) -> tensor<8x6xf32>
-  return %0 : tensor<8x6xf32>
+// CHECK-LABEL: func.func @every_other(%arg0: tensor<40x301xf32>
+// CHECK: %[[LONG:.*]] = stablehlo.pad %arg0, %{{.*}}, low = [0, 0], high = [8, 0], interior = [0, 0] {dtensor.fits}
+// CHECK: stablehlo.slice %[[LONG]] [1:48:2, 0:301] : (tensor<48x301xf32>) -> tensor<24x301xf32>
+func.func @every_other(%a: tensor<40x301xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<20x301xf32> {
+  %0 = stablehlo.slice %a [1:40:2, 0:301] : (tensor<40x301xf32>) -> tensor<20x301xf32>
+  return %0 : tensor<20x301xf32>
 }
 
 // -----
 
-// A pad that crops, as a gradient has it, goes into the slice: every second row, of the whole.
-// CHECK-LABEL: func.func @main
-func.func @main(%x: tensor<8x6xf32>, %zero: tensor<f32>) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<3x6xf32>) {
-  // CHECK: stablehlo.slice %arg0 [1:8:2, 0:6] : (tensor<8x6xf32>) -> tensor<4x6xf32>
-  %0 = stablehlo.pad %x, %zero, low = [-1, 0], high = [0, 0], interior = [0, 0] : (tensor<8x6xf32>, tensor<f32>) -> tensor<7x6xf32>
-  %1 = stablehlo.slice %0 [0:7:2, 0:6] : (tensor<7x6xf32>) -> tensor<4x6xf32>
-  // CHECK: stablehlo.slice %arg0 [0:7:2, 0:6] : (tensor<8x6xf32>) -> tensor<4x6xf32>
-  %2 = stablehlo.pad %x, %zero, low = [0, 0], high = [-1, 0], interior = [0, 0] : (tensor<8x6xf32>, tensor<f32>) -> tensor<7x6xf32>
-  %3 = stablehlo.slice %2 [0:7:2, 0:6] : (tensor<7x6xf32>) -> tensor<4x6xf32>
-  // One that also pads stays.
-  // CHECK: %[[PADDED:.*]] = stablehlo.pad %arg0
-  // CHECK: stablehlo.slice %[[PADDED]] [0:5:2, 0:6]
-  %4 = stablehlo.pad %x, %zero, low = [1, 0], high = [-4, 0], interior = [0, 0] : (tensor<8x6xf32>, tensor<f32>) -> tensor<5x6xf32>
-  %5 = stablehlo.slice %4 [0:5:2, 0:6] : (tensor<5x6xf32>) -> tensor<3x6xf32>
-  return %1, %3, %5 : tensor<4x6xf32>, tensor<4x6xf32>, tensor<3x6xf32>
+// So does a reshape of which one side divides.
+
+// CHECK-LABEL: func.func @pairs(%arg0: tensor<24x301xf32>
+// CHECK: %[[LONG:.*]] = stablehlo.pad %arg0, %{{.*}}, low = [0, 0], high = [8, 0], interior = [0, 0] {dtensor.fits}
+// CHECK: stablehlo.reshape %[[LONG]] : (tensor<32x301xf32>) -> tensor<16x2x301xf32>
+func.func @pairs(%a: tensor<24x301xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<12x2x301xf32> {
+  %0 = stablehlo.reshape %a : (tensor<24x301xf32>) -> tensor<12x2x301xf32>
+  return %0 : tensor<12x2x301xf32>
+}
+
+// -----
+
+// Where columns take the axis for less, no row is padded.
+
+// CHECK-LABEL: func.func @columns(%arg0: tensor<24x304xf32>
+// CHECK: stablehlo.slice %arg0 [0:24:2, 0:304] : (tensor<24x304xf32>) -> tensor<12x304xf32>
+func.func @columns(%a: tensor<24x304xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<12x304xf32> {
+  %0 = stablehlo.slice %a [0:24:2, 0:304] : (tensor<24x304xf32>) -> tensor<12x304xf32>
+  return %0 : tensor<12x304xf32>
 }
