@@ -57,7 +57,7 @@ class Lengths:
             how many parts: by the first dimension of each that a layout given splits.
         possible: the class of the most bytes of those that no layout splits, likewise by `~` its
             first dimension.
-        some_stay: whether a dimension that divides stays as it is beside one that grows.
+        is_much: whether some grow by more than a seventh beside one that divides and stays.
     """
 
     shapes: list[Shape]
@@ -66,7 +66,7 @@ class Lengths:
     apart: dict[Site, int] = field(default_factory=dict)
     divisible: dict[float, int] = field(default_factory=dict)
     possible: dict[float, int] = field(default_factory=dict)
-    some_stay: bool = False
+    is_much: bool = False
 
 
 def lengths_of(
@@ -118,7 +118,7 @@ def lengths_of(
         lengths.words.append(tuple(words))
     lengths.possible = possible[max(bytes_of, key=bytes_of.__getitem__)] if possible else {}
     lengths.apart = _lengths_apart(apart, lengths)
-    lengths.some_stay = may_stay and any(_stay(lengths, graph, *each) for each in ties)
+    lengths.is_much = may_stay and any(_is_much(lengths, graph, *each) for each in ties)
     return lengths
 
 
@@ -359,11 +359,9 @@ def _lengths_apart(apart: list[Tied], lengths: Lengths) -> dict[Site, int]:
     return found
 
 
-def _stay(lengths: Lengths, graph: Graph, node: Node, tie: TiedDims) -> bool:
-    """Whether some of what is tied in proportion grows, and some does not."""
+def _is_much(lengths: Lengths, graph: Graph, node: Node, tie: TiedDims) -> bool:
+    """Whether one of what is tied in proportion stays, and one grows by more than a seventh."""
     if not in_proportion(node.info, tie):
         return False
-    grow = {
-        lengths.shapes[value][d] != graph.types[value].shape[d] for value, d in places_of(node, tie)
-    }
-    return len(grow) > 1
+    pairs = [(graph.types[v].shape[d], lengths.shapes[v][d]) for v, d in places_of(node, tie)]
+    return any(n == m for n, m in pairs) and any(7 * m > 8 * n for n, m in pairs)

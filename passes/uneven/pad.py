@@ -24,11 +24,12 @@ class PadUnevenPass(Pass):
     reads the true size, and the ledger says so. Arguments and results with an uneven layout are
     padded themselves. What slices and windows leave of a split dimension, and what pads,
     joins and windows add little to, is padded too, where it is not divided, so that it stays where
-    it is. What divides stays as long as it is beside them: shards fetch what their results lack.
+    it is. What divides may stay as it is beside them: shards fetch what their results lack.
 
     Dimensions become longer than their layouts ask for, up to twice, so that more devices divide
     them, where a plan then takes less; and so do those of the most bytes that no layout splits, by
-    a quarter. The program is planned both ways, but for the effort `fast`.
+    a quarter. No more than a seventh is added beside what divides where a plan takes less without.
+    The program is planned both ways, but for the effort `fast`.
     """
 
     name: ClassVar[str] = "dtensor-pad-uneven"
@@ -42,7 +43,7 @@ class PadUnevenPass(Pass):
         lengths = lengths_of(graph, pins)
         if lengths is None:
             return
-        is_tried = lengths.divisible or lengths.possible or lengths.some_stay
+        is_tried = lengths.divisible or lengths.possible or lengths.is_much
         if is_tried and state.mesh is not None and state.effort != "fast":
             cheapest(module, state, lengths, self.poison).adopt(module, state)
         else:
