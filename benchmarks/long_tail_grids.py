@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
 
 from benchmarks.against_jax.workload import array
 from benchmarks.long_tail_forms import (
@@ -24,7 +26,7 @@ from benchmarks.long_tail_forms import (
     total_variation,
     wavelet,
 )
-from benchmarks.long_tail_row import EDGES, LONG, PLANE, ROWS, SLICE, TILES, Row, X, row
+from benchmarks.long_tail_row import EDGES, LONG, PLANE, ROWS, SLICE, TILES, WHOLE, Row, X, row
 
 GRIDS: dict[str, Row] = {
     **{
@@ -151,4 +153,24 @@ GRIDS: dict[str, Row] = {
     "gradient_of_a_grid": row(2 * SLICE, "2 S", lambda x: jnp.gradient(x, axis=0), LONG, out=ROWS),
     "wavelet": row(2 * SLICE, "2 S", wavelet, LONG, out=ROWS),
     "spectrogram": row(128 * 4, "half a frame", spectrogram, (array(65536), X)),
+    "frames_of_320": row(
+        7 * 160 * 4,
+        "of 62.5 frames a shard, 63: the seventh shard lacks 7 halves",
+        lambda x, w: jnp.abs(x.reshape(-1, 320) @ w),
+        (array(160000), X),
+        (array(320, 40), WHOLE),
+    ),
+    "pool_of_7_rows": row(
+        3 * 4 * 16 * 8 * 4 + 4 * 32 * 8 * 4,
+        "of 7 rows a shard: one of them, and 3 of the results",
+        lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
+        (array(4, 56, 32, 8), P(None, "x")),
+    ),
+    "pad_by_half": row(
+        768 * SLICE,
+        "what the busiest shard has to get",
+        lambda x: jnp.pad(x, ((0, 2048), (0, 0))),
+        LONG,
+        out=ROWS,
+    ),
 }

@@ -87,7 +87,8 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
         """Take these lengths if a plan then takes less."""
         nonlocal best, taken
         lengths = lengths_of(graph, pins, parts, may_stay)
-        assert lengths is not None, "what a layout does not divide stays as it is"
+        if lengths is None:  # what would become too long for others to be split as it is
+            return False
         found = _trial(module, state, lengths, poison, _ENOUGH * best.cost)
         if found.seconds >= _ENOUGH * best.seconds:
             return False

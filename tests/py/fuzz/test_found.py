@@ -327,3 +327,18 @@ def test_a_slice_in_steps_of_what_was_joined_may_take_nothing() -> None:
     found = dtensor.jit(fn, in_layouts=dtensor.Layout(["x", None], LINE))(a)
     for one, other in zip(found, jax.jit(fn)(a), strict=True):
         np.testing.assert_array_equal(np.asarray(one.to_jax()), np.asarray(other))
+
+
+def test_a_longer_trial_that_nothing_grows_for() -> None:
+    """Of 2 elements in 2 shards 3 are made, padded to 4; 6 would be more than twice as many as 2."""
+
+    def crop(x: Any) -> Any:
+        rows = dtensor.relayout(x, dtensor.Layout(["y"], MESH))
+        return jax.lax.pad(jax.scipy.special.gammainc(jnp.abs(rows) + 1, 2.0), 1.0, [(-1, 2, 0)])
+
+    slow = dtensor.CostModel(link=dtensor.Link(0.0, 1e11), peak_flops=1e9, hbm_bytes_per_second=1e9)
+    whole = dtensor.Layout([None], MESH)
+    report = dtensor.verify(
+        crop, numbers(2), in_layouts=(whole,), options=dtensor.CompileOptions(cost=slow)
+    )
+    assert report.ok, str(report)
