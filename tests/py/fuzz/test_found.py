@@ -330,7 +330,7 @@ def test_a_slice_in_steps_of_what_was_joined_may_take_nothing() -> None:
 
 
 def test_a_longer_trial_that_nothing_grows_for() -> None:
-    """Of 2 elements in 2 shards 3 are made, padded to 4; 6 would be more than twice as many as 2."""
+    """Of 2 elements in 2 shards 3 are made, padded to 4; 6 would be more than twice as many."""
 
     def crop(x: Any) -> Any:
         rows = dtensor.relayout(x, dtensor.Layout(["y"], MESH))
