@@ -18,6 +18,7 @@ from dtensor.passes.uneven.classes import ValueDim
 
 Tied = tuple[Node, TiedDims]
 Carriers = list[tuple[int, int]]  # operands (or ~results) and one dimension of each
+OfRule = tuple[list[TiedDims], list[TiedDims], list[TiedDims]]  # tied, split alike, and even
 
 
 def find_ties(
@@ -36,9 +37,7 @@ def find_ties(
         may_stay: whether what divides may stay as it is beside what grows.
     """
     ties, alike, even = list[Tied](), list[Tied](), list[Tied]()
-    known: dict[
-        int, tuple[list[TiedDims], list[TiedDims], list[TiedDims]]
-    ] = {}  # of ops with one rule
+    known: dict[int, OfRule] = {}  # of ops with one rule
     for node in graph.nodes if splits else ():
         if node.kind != OP or node.rule is None:
             continue
@@ -54,7 +53,7 @@ def find_ties(
 
 def _ties_of(
     graph: Graph, node: Node, rule: OpRule, splits: set[int], is_uneven: bool, may_stay: bool
-) -> tuple[list[TiedDims], list[TiedDims], list[TiedDims]]:
+) -> OfRule:
     """What `find_ties` says of one operation."""
     ties, alike, even = list[TiedDims](), list[TiedDims](), list[TiedDims]()
     padding, op = opdef(node.name).padding or Padding(), node.info

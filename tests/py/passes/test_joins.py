@@ -147,6 +147,13 @@ def test_pads_by_much(mesh: Mesh, axes: Any, dtype: Any) -> None:
             assert sent(compiled) <= elements_sent(rounds)[0] * 6 * a.itemsize
 
 
+@pytest.mark.parametrize("name", ["int4", "uint4", "float8_e5m2"])
+def test_pads_of_narrow_elements(name: str) -> None:
+    a = (jnp.arange(56 * 512).reshape(56, 512) % 3).astype(name)
+    layout = ["x", UNSHARDED]
+    run(lambda x: jnp.pad(x, ((0, 8), (0, 0))), LINE, [layout], a, out=layout)
+
+
 def test_parts_of_a_sum_are_padded_as_they_are() -> None:
     def function(x: Any, w: Any) -> Any:
         return jnp.pad(x @ w, ((0, 8), (0, 0)))
