@@ -107,8 +107,8 @@ class Checker:
     ) -> None:
         """Raise a located error if the rule does not derive these layouts."""
         found = _problem(rule, operands, results)
-        if found is not None and rule is not None and rule.other is not None:
-            found = _problem(rule.other, operands, results) and found
+        for other in () if rule is None else rule.others:
+            found = found and _problem(other, operands, results) and found
         if found is not None:
             error(op, f"'{name}' {found}; {REMEDY}")
         operands, results = (tuple(map(self.known, side)) for side in (operands, results))

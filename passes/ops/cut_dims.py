@@ -88,13 +88,14 @@ class Cut:
 
     @cached_property
     def takes_few(self) -> bool:
-        """Whether a slice takes so little of a dimension that the shards that own it give it.
+        """Whether a slice takes so little of a dimension that the shards that own it give it."""
+        return 0 < 4 * self.after <= self.before
 
-        Blocks that are many are too small to be split any further.
-        """
+    @cached_property
+    def has_blocks(self) -> bool:
+        """Whether it falls into blocks that are not too many, and so too small, to be split."""
         blocks = self.blocks
-        are_many = blocks is None or self.before > MOST_BLOCKS * blocks.block
-        return 0 < 4 * self.after <= self.before and are_many
+        return blocks is not None and blocks.block > 1 and self.before <= MOST_BLOCKS * blocks.block
 
 
 @read_once

@@ -9,7 +9,7 @@ pads of split dimensions are the same blocks, each smaller by the number of shar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from dtensor.dialect.mlir import Value
@@ -42,13 +42,22 @@ def slice_rule(op: OpInfo) -> OpRule:
     `j`: a shard gives those it owns, and zero (false) for the others, so the result is a sum (an
     "or").
     """
+    cuts = cuts_of(op)
+    few = {d for d, cut in enumerate(cuts) if cut.takes_few}
+    in_blocks = {d for d in few if cuts[d].has_blocks}
+    rule = _or_exchanged(op, _slice_rule(op, few - in_blocks))
+    return replace(rule, others=(*rule.others, _slice_rule(op, few))) if in_blocks else rule
+
+
+def _slice_rule(op: OpInfo, owned: Container[int]) -> OpRule:
+    """The rule in which shards give what they own of these dimensions, if they can be added."""
     builder = RuleBuilder(op)
     for d, cut in enumerate(cuts_of(op)):
-        if not (cut.takes_few and builder.owned(d)):
+        if not (d in owned and builder.owned(d)):
             why = f"has {cut.after} of {cut.before} elements cut out of it, not whole blocks"
             _share(builder, d, cut, why)
     pass_all(builder)
-    return _or_exchanged(op, builder.build())
+    return builder.build()
 
 
 def _or_exchanged(op: OpInfo, rule: OpRule) -> OpRule:
@@ -57,7 +66,7 @@ def _or_exchanged(op: OpInfo, rule: OpRule) -> OpRule:
     is_window = any(factor.kind is FactorKind.WINDOW for factor in rule.factors)
     if dim is None or is_window or any(factor.reduction for factor in rule.factors):
         return rule
-    return replace(rule, other=joins.cut_exchange_rule(op, dim))
+    return replace(rule, others=joins.cut_exchange_rules(op, dim))
 
 
 def pad_rule(op: OpInfo) -> OpRule:
@@ -110,7 +119,7 @@ def concatenate_rule(op: OpInfo) -> OpRule:
                 builder.carry(k, d, factor, outer=_count(part, block))
         builder.carry(~0, d, factor, outer=_count(size, block))
     pass_all(builder, len(op.operand_shapes))
-    return replace(builder.build(), other=joins.join_exchange_rule(op))
+    return replace(builder.build(), others=joins.join_exchange_rules(op))
 
 
 def reverse_rule(op: OpInfo) -> OpRule:
@@ -188,10 +197,10 @@ def expand_pad(op: LocalOp) -> None:
 
 
 def _owned(placed: Placed) -> list[int]:
-    """The split dimensions of which a slice takes few elements."""
-    dims = placed.operands[0].dims
-    cuts = enumerate(cuts_of(placed.op))
-    return [d for d, cut in cuts if dims[d].split > 1 and cut.takes_few]
+    """The split dimensions of which a slice takes few elements, and gives parts of a sum."""
+    sides = zip(placed.operands[0].dims, placed.results[0].dims, strict=True)
+    split = [d for d, (dim, result) in enumerate(sides) if dim.split > 1 and result.split == 1]
+    return [d for d in split if cuts_of(placed.op)[d].takes_few]
 
 
 _has_no_halo = without_halo(sliding)

@@ -27,8 +27,8 @@ from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, rea
 from dtensor.passes.ops.shape import pass_all
 
 
-def join_exchange_rule(op: OpInfo) -> OpRule | None:
-    """`ij,ij->ij`, the joined dimension split at equal places of each part; None if one is empty.
+def join_exchange_rules(op: OpInfo) -> tuple[OpRule, ...]:
+    """`ij,ij->ij`, the joined dimension split at equal places of each part; none if one is empty.
 
     What a shard has of the parts is not what it must have of the result: it takes an algorithm.
     None for equal parts too: their join is blocks, which a relayout moves as well; and for those
@@ -37,25 +37,25 @@ def join_exchange_rule(op: OpInfo) -> OpRule | None:
     joined = integer(op.attribute("dimension"))
     sizes = {shape[joined] for shape in op.operand_shapes}
     if len(sizes) < 2 or 0 in sizes or math.gcd(*sizes) == 1:
-        return None
+        return ()
     builder = RuleBuilder(op)
     for d, size in enumerate(op.result_shapes[0]):
         kind = FactorKind.WINDOW if d == joined else None
         builder.share(*builder.everywhere(d), size=size, kind=kind)
     pass_all(builder, len(op.operand_shapes))
-    return builder.build()
+    return (builder.build(),)
 
 
-def cut_exchange_rule(op: OpInfo, dim: int) -> OpRule | None:
-    """`ij->ij` of a slice, `ij,->ij` of a pad; None where no number of shards divides `dim`."""
+def cut_exchange_rules(op: OpInfo, dim: int) -> tuple[OpRule, ...]:
+    """`ij->ij` of a slice, `ij,->ij` of a pad; none where no number of shards divides `dim`."""
     sizes = op.operand_shapes[0][dim], op.result_shapes[0][dim]
     if 0 in sizes or math.gcd(*sizes) == 1:
-        return None
+        return ()
     builder = RuleBuilder(op)
     for d in range(len(op.operand_shapes[0])):
         builder.share((0, d), (~0, d), kind=FactorKind.WINDOW if d == dim else None)
     pass_all(builder, len(op.operand_shapes))
-    return builder.build()
+    return (builder.build(),)
 
 
 @read_once

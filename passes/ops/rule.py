@@ -193,7 +193,7 @@ class OpRule:
         is_free: whether the op reads nothing and may be computed wherever it is needed; its
             OpDef says so.
         op: the op that it is the rule of; rules are shared by equal ops.
-        other: another way to read the op, which some algorithm of it takes; None if there is none.
+        others: other ways to read the op, which some algorithm of it takes.
     """
 
     factors: tuple[Factor, ...]
@@ -204,11 +204,11 @@ class OpRule:
     flops: float = 0.0
     is_free: bool = False
     op: OpInfo | None = field(default=None, compare=False, repr=False)
-    other: OpRule | None = None
+    others: tuple[OpRule, ...] = ()
 
     def of(self, op: OpInfo | None) -> OpRule:
         """The rule of an equal op; of None, one to be kept while ops may be erased."""
-        return replace(self, op=op, other=None if self.other is None else self.other.of(op))
+        return replace(self, op=op, others=tuple([other.of(op) for other in self.others]))
 
     @cached_property
     def dims_of_factor(self) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -261,7 +261,7 @@ class OpRule:
             f"{_letter(i)}: {f.reduction}" for i, f in enumerate(self.factors) if f.reduction
         ]
         text += f" reduce {{{', '.join(reduced)}}}" if reduced else ""
-        return text if self.other is None else f"{text} or {self.other}"
+        return " or ".join([text, *map(str, self.others)])
 
 
 def _letter(factor: int) -> str:

@@ -176,7 +176,7 @@ def _union(kinds: Sequence[int], values: Sequence[int]) -> int:
 
 def _partial_facts(rule: OpRule) -> tuple[int, list[tuple[tuple[int, ...], int]]]:
     made = 0
-    for factor in rule.factors:
+    for factor in chain.from_iterable([way.factors for way in (rule, *rule.others)]):
         if factor.reduction is not None:
             made |= bit(factor.reduction)
     passes = []

@@ -21,6 +21,7 @@ from dtensor.passes.sharding.specs import RankSpecs, overlaps
 
 LOCAL_STEP = 0.1  # of a collective's start is what a local step takes: one more operation to run
 
+_LARGE = 1e9  # bytes of an element, so that starts do not count
 _ROWS = 256  # specs whose steps are found at once: more would leave the caches of the processor
 
 Mask = NDArray[np.bool_]
@@ -220,7 +221,7 @@ class SpecSteps:
         candidates = np.flatnonzero(exchanged)
         overlap = candidates[self._overlapping(before[candidates], after[candidates], moving)]
         exchanged[overlap] = False
-        for pair in overlap if len(moving) == 1 else ():
+        for pair in overlap[self._in_one_run(before[overlap], after[overlap], near, moving)]:
             start[pair], rate[pair] = self._search(int(before[pair]), int(after[pair]))
         send(partial[before] & whole[after], 2 * (n - 1) / n)
         send(partial[before] & near[after], (n - 1) / n)
@@ -240,6 +241,20 @@ class SpecSteps:
             self._near[number] = near
         return self._near[number]
 
+    def _in_one_run(
+        self, before: Numbers, after: Numbers, near: Mask, moving: Sequence[int]
+    ) -> Mask:
+        """Per pair, whether what moves is one sub-axis, or stays together in its dimension.
+
+        Not so where devices change places alone, and whole shards are sent.
+        """
+        if len(moving) == 1:
+            return np.ones(len(before), bool)
+        dim = self._places[:, moving[0]] % MAX_RANK
+        is_same = (dim[before] == dim[after]) & (self._cut[before] != self._cut[after])
+        found: Mask = is_same & near[before] & near[after]
+        return found
+
     def _overlapping(self, before: Numbers, after: Numbers, moving: Sequence[int]) -> Mask:
         """Per pair, whether a sub-axis goes to a place of which a part is taken before."""
         sizes = np.array(self.sizes)
@@ -254,9 +269,10 @@ class SpecSteps:
         return overlap
 
     def _search(self, before: int, after: int) -> tuple[float, float]:
-        """One sub-axis moves ahead of blocks of its dimension, or behind them: what that takes.
+        """Sub-axes move ahead of blocks of their dimension, or behind them: what that takes.
 
-        A tensor that has the dimensions alone in which it moves takes as much for each byte.
+        A tensor that has the dimensions alone in which it moves takes as much for each byte. What
+        sends the fewest bytes is found: ways of less starts and more bytes are steps of their own.
         """
         sides = self.specs.places[before], self.specs.places[after]
         moves = [pair for pair in zip(*sides, strict=True) if pair[0] != pair[1]]
@@ -278,11 +294,11 @@ class SpecSteps:
             splits *= size if place > WHOLE else 1
         layouts = self.specs.layout_at(one), self.specs.layout_at(other)
         start = rate = 0.0
-        for step in plan(*layouts, shape, 1.0, self.cost):
+        for step in plan(*layouts, shape, _LARGE, self.cost):
             if not step.is_local:
                 link = self.cost.axes_link(step.axes)
                 start += step.collectives * link.alpha
-                rate += step.wire_bytes / (math.prod(shape) * link.bytes_per_second)
+                rate += step.wire_bytes / (_LARGE * math.prod(shape) * link.bytes_per_second)
         return start, rate * splits / self.specs.splits[before]
 
 

@@ -35,7 +35,7 @@ from dtensor.passes.planning.options import (
 )
 from dtensor.passes.planning.work import work_seconds
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.places import WHOLE, Places, place_of
+from dtensor.passes.propagation.places import WHOLE, Places, dim_of, place_of
 from dtensor.passes.propagation.task import Task
 from dtensor.passes.sharding.specs import Specs, is_contiguous
 
@@ -213,15 +213,16 @@ class Maker:
     ) -> tuple[Strategy, ...]:
         """The layouts that a result nobody laid out may have: what follows from what is given.
 
-        Where what is given disagrees, each way to follow it counts.
+        Where what is given disagrees, each way counts. Axes of one dimension come in any order.
         """
         places = self.specs.rank(len(self.graph.types[node.operands[0]].shape)).places
-        expected = places[start.ins[0]]
-        others = [None if of is None else of.get(node.index, ()) for of in self.result_places]
+        ways = [None if of is None else of.get(node.index, ()) for of in self.result_places]
+        pairs = zip(places[start.ins[0]], ways, strict=True)
+        dims = [None if way is None else {dim_of(p) for p in (at, *way)} for at, way in pairs]
 
         def follows(strategy: Strategy) -> bool:
-            sides = zip(places[strategy.ins[0]], expected, others, strict=True)
-            return all([may is None or place in (wanted, *may) for place, wanted, may in sides])
+            sides = zip(places[strategy.ins[0]], dims, strict=True)
+            return all([may is None or dim_of(place) in may for place, may in sides])
 
         return tuple([s for s in found if follows(s)])
 
@@ -280,8 +281,8 @@ class Maker:
         every = self._memo.get(key)
         if every is None:
             every = self._of_structure(rule, blocks, passes, used, held)
-            if rule.other is not None:
-                others = self._joint.of(rule.other, (), passes, used, held)
+            for other in rule.others:
+                others = self._joint.of(other, (), passes, used, held)
                 every = tuple(dict.fromkeys((*every, *others)))
             self._memo[key] = every
         return self._computed_ones(node, every, key)
@@ -408,8 +409,7 @@ class Maker:
         if given is None or not given.has_open or node.rule is None:
             return ()
         shape, blocks = self.graph.types[node.subject].shape, self._blocks[node.subject]
-        outside = 0 if node.kind == MANUAL_READ else -1
-        held = _on_side(self._held(node, now, free), outside)
+        held = _on_side(self._held(node, now, free), 0 if node.kind == MANUAL_READ else -1)
         key = (id(node.rule), blocks, held)
         found = self._memo.get(key)
         if found is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import digit_size
@@ -107,8 +108,8 @@ def reach_of(
     spread(found)
     results = [node.index for node in graph.nodes if node.kind == RESULT]
     _note_results(found, results)
-    respect_taken_digits(found, decided, pins)
     keep_blocks_inside(found, decided, later)
+    respect_taken_digits(found, decided, pins)
     _note_results(found, results)
     _forbid_idleness(found, decided, task.min_flops)
     return found
@@ -159,11 +160,9 @@ def keep_blocks_inside(found: AxisReach, decided: Decided, later: Sequence[int])
         if all(label.major == 1 for label in labels):
             continue
         taken = decided.digits[node.index]
-        found.labels[node.index] = _different(
-            moved
-            for label in labels
-            for moved in _ahead_of_blocks(found, node, label, taken, later)
-        )
+        moved = {x: _different(_ahead_of_blocks(found, node, x, taken, later)) for x in labels}
+        found.labels[node.index] = _different(chain.from_iterable(moved.values()))
+        found.moved[node.index] = {x.places[0]: to[0].places[0] for x, to in moved.items() if to}
 
 
 def _different(labels: Iterable[Label | None]) -> list[Label]:

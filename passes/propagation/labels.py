@@ -6,6 +6,7 @@ the op's rule alone, so they are built once per rule and axis size and shared by
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -62,7 +63,7 @@ class RuleLabels:
         self.passes = [Label(*places) for places in passed_places(rule)]
         self._by_digit: dict[tuple[int, int], Label | None] = {}
         self._by_place: dict[tuple[int, int], tuple[Label, ...]] = {}
-        self.cuts: dict[tuple[int, int], tuple[int, ...]] = {}
+        self.cuts = set[int]()  # of the axis, in devices, where a part of it could be used
 
     def digit(self, factor: int, major: int) -> Label | None:
         """The label that splits the digit `(major, n)` of a factor; None if it cannot be."""
@@ -74,30 +75,32 @@ class RuleLabels:
     def _build(self, factor: int, major: int) -> Label | None:
         rule, n = self.rule, self.n
         spec = rule.factors[factor]
-        if spec.size == 0 or spec.size % (major * n):
+        if spec.size == 0:
             return None
-        places = split_places(rule, factor, major, n)
+        places = split_places(rule, factor, major, n) if spec.size % (major * n) == 0 else None
         if places is None:
-            self._note_cut(factor, major)
+            self._note_cuts(factor, major)
             return None
         label = Label(*places, factor, major, True)
         if spec.kind.is_local or self._computes(rule, label.ins, label.outs):
             return label
         return None
 
-    def _note_cut(self, factor: int, major: int) -> None:
-        """Remember where the axis would have to be cut for its parts to fit."""
-        cuts = set()
+    def _note_cuts(self, factor: int, major: int) -> None:
+        """Remember where the axis would have to be cut for its parts, or some of them, to fit."""
+        self._cut_at(self.rule.factors[factor].size, major)
         for dims in (*self.rule.operands, *self.rule.results):
             for m in dims:
-                if m is None or m.factor != factor:
-                    continue
-                for edge in (m.before, m.before * m.size):
-                    if major < edge < major * self.n and edge % major == 0:
-                        cut = edge // major
-                        if self.n % cut == 0:
-                            cuts.add(cut)
-        self.cuts[factor, major] = tuple(sorted(cuts))
+                if m is not None and m.factor == factor:
+                    self._cut_at(m.before, major)
+                    self._cut_at(m.before * m.size, major)
+
+    def _cut_at(self, edge: int, major: int) -> None:
+        """A part of the axis, behind `major` blocks, may have to end at an edge."""
+        if edge % major == 0:
+            cut = math.gcd(edge // major, self.n)
+            if 1 < cut < self.n:
+                self.cuts.add(cut)
 
     def at(self, slot: int, place: int) -> tuple[Label, ...]:
         """The labels in which operand `slot`, or result `~slot` if negative, has this place."""
@@ -116,6 +119,8 @@ class RuleLabels:
         m = self.rule.map_of(slot, dim)
         major = None if m is None else m.to_factor(behind)
         if m is None or major is None:
+            if m is not None:
+                self._cut_at(m.outer, behind)
             return ()
         label = self.digit(m.factor, major)
         if label is None or (label.ins[slot] if slot >= 0 else label.outs[~slot]) != place:

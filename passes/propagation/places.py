@@ -32,6 +32,11 @@ def split_of(place: int) -> tuple[int, int]:
     return place % MAX_RANK, place // MAX_RANK
 
 
+def dim_of(place: int) -> int:
+    """The dimension of a split place; any other as it is."""
+    return place % MAX_RANK if place >= 0 else place
+
+
 def partial_place(kind: str) -> int:
     """The place of an axis over which the value is partial."""
     return _KIND_PLACE[kind]

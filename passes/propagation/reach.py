@@ -31,6 +31,7 @@ class AxisReach:
         refused: `(node, operand or ~result) -> place` that reached the node and has no label there.
         open_dims: per node that is pinned but for some dimensions, those dimensions.
         result_places: per result where it is split by what is given, without regard to conflicts.
+        moved: per argument and result, the place that stands for one behind blocks.
     """
 
     graph: Graph
@@ -43,6 +44,7 @@ class AxisReach:
     asleep: set[int] = field(default_factory=set)
     refused: dict[tuple[int, int], int] = field(default_factory=dict)
     result_places: dict[int, frozenset[int]] = field(default_factory=dict)
+    moved: dict[int, dict[int, int]] = field(default_factory=dict)
 
 
 def spread(found: AxisReach) -> None:

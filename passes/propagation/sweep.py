@@ -72,6 +72,8 @@ class _Sweep:
         node = self.graph.nodes[index]
         values = node.operands + node.results
         have = [self.places.get(value, WHOLE) for value in values]
+        if index in self.found.moved:
+            have = [self.found.moved[index].get(place, place) for place in have]
         winner, most = None, 0.0
         for label in self.found.labels[index]:
             matched = 0.0  # bytes of the values that have these places already

@@ -98,15 +98,14 @@ def _axes(task: Task, cuts: dict[str, set[int]]) -> list[AxisRef]:
 
 
 def _add_cuts(reach: AxisReach, cuts: dict[str, set[int]]) -> bool:
-    """Cut the axis where one of its digits straddles two dimensions of a reshape."""
+    """Cut the axis where a part of it could be used of which the whole cannot."""
     sub_axis = reach.sub_axis
     grown = False
     for rule_labels in reach.table.rules():
-        for edges in rule_labels.cuts.values():
-            for edge in edges:
-                have = cuts.setdefault(sub_axis.name, set())
-                cut = sub_axis.pre * edge
-                if cut not in have and all(cut % c == 0 or c % cut == 0 for c in have if c):
-                    have.add(cut)
-                    grown = True
+        for edge in sorted(rule_labels.cuts):
+            have = cuts.setdefault(sub_axis.name, set())
+            cut = sub_axis.pre * edge
+            if cut not in have and all(cut % c == 0 or c % cut == 0 for c in have if c):
+                have.add(cut)
+                grown = True
     return grown

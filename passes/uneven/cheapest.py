@@ -61,8 +61,8 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
     """Plan with the least lengths, with all that may be longer so, and if need be with each alone.
 
     Then with one class that no layout splits: in 19 programs two others were no gain beside it.
-    Where much is added beside what divides and stays, first whether it had better not: axes may
-    move to another dimension for less, and no padding is computed.
+    Where some grow beside what divides and stays, first whether they had better not: a part of an
+    axis may divide them, or axes move to another dimension for less, and no padding is computed.
 
     Args:
         module: the program, which stays as it is.
@@ -75,7 +75,7 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
     pins = read_pins(graph, state.meshes)
     first = best = _trial(module, state, least, poison)
     may_stay = True
-    if least.is_much:
+    if least.is_beside:
         grown = lengths_of(graph, pins, may_stay=False)
         found = _trial(module, state, grown, poison, best.cost)
         if found.seconds < best.seconds:

@@ -57,7 +57,7 @@ class Lengths:
             how many parts: by the first dimension of each that a layout given splits.
         possible: the class of the most bytes of those that no layout splits, likewise by `~` its
             first dimension.
-        is_much: whether some grow by more than a seventh beside one that divides and stays.
+        is_beside: whether some grow in proportion to one that divides and stays.
     """
 
     shapes: list[Shape]
@@ -66,7 +66,7 @@ class Lengths:
     apart: dict[Site, int] = field(default_factory=dict)
     divisible: dict[float, int] = field(default_factory=dict)
     possible: dict[float, int] = field(default_factory=dict)
-    is_much: bool = False
+    is_beside: bool = False
 
 
 def lengths_of(
@@ -118,7 +118,7 @@ def lengths_of(
         lengths.words.append(tuple(words))
     lengths.possible = possible[max(bytes_of, key=bytes_of.__getitem__)] if possible else {}
     lengths.apart = _lengths_apart(apart, lengths)
-    lengths.is_much = may_stay and any(_is_much(lengths, graph, *each) for each in ties)
+    lengths.is_beside = may_stay and any(_is_beside(lengths, graph, *each) for each in ties)
     return lengths
 
 
@@ -359,9 +359,9 @@ def _lengths_apart(apart: list[Tied], lengths: Lengths) -> dict[Site, int]:
     return found
 
 
-def _is_much(lengths: Lengths, graph: Graph, node: Node, tie: TiedDims) -> bool:
-    """Whether one of what is tied in proportion stays, and one grows by more than a seventh."""
+def _is_beside(lengths: Lengths, graph: Graph, node: Node, tie: TiedDims) -> bool:
+    """Whether one of what is tied in proportion stays, and one grows."""
     if not in_proportion(node.info, tie):
         return False
     pairs = [(graph.types[v].shape[d], lengths.shapes[v][d]) for v, d in places_of(node, tie)]
-    return any(n == m for n, m in pairs) and any(7 * m > 8 * n for n, m in pairs)
+    return any(n == m for n, m in pairs) and any(n < m for n, m in pairs)

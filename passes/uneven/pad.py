@@ -28,11 +28,12 @@ class PadUnevenPass(Pass):
 
     Dimensions become longer than their layouts ask for, up to twice, so that more devices divide
     them, where a plan then takes less; and so do those of the most bytes that no layout splits, by
-    a quarter. No more than a seventh is added beside what divides where a plan takes less without.
-    The program is planned both ways, but for the effort `fast`.
+    a quarter. Nothing is added in proportion to what divides where a plan takes less without. The
+    program is planned both ways, but for the effort `fast`.
     """
 
     name: ClassVar[str] = "dtensor-pad-uneven"
+    planned: bool = True  # take the lengths of the cheapest plan; false, the least alone
     poison: bool = False  # put NaN beyond the end of every value, to show that nobody reads it
 
     def run(self, module: ir.Module, state: PassState) -> None:
@@ -43,8 +44,9 @@ class PadUnevenPass(Pass):
         lengths = lengths_of(graph, pins)
         if lengths is None:
             return
-        is_tried = lengths.divisible or lengths.possible or lengths.is_much
-        if is_tried and state.mesh is not None and state.effort != "fast":
+        is_open = lengths.divisible or lengths.possible or lengths.is_beside
+        is_tried = is_open and self.planned and state.effort != "fast"
+        if is_tried and state.mesh is not None:
             cheapest(module, state, lengths, self.poison).adopt(module, state)
         else:
             Rewriter(function, graph, pins, lengths, state.ledger, self.poison).run()

@@ -67,7 +67,7 @@ func.func @one_relayout_starts_from_another(%a: tensor<8x16xf32> {dtensor.layout
 // CHECK-LABEL: func.func @blocks_end_at_the_border
 func.func @blocks_end_at_the_border(%a: tensor<3x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}) -> tensor<24xf32> {
   // CHECK: %[[F:.*]] = stablehlo.reshape %arg0 {dtensor.algorithm = "local", dtensor.results = [#dtensor.layout<@mesh, [{3, "x"}]>]}
-  // CHECK: %[[R:.*]] = "dtensor.relayout"(%[[F]]) {dtensor.results = [#dtensor.layout<@mesh, [{}]>]
+  // CHECK: %[[R:.*]] = "dtensor.relayout"(%[[F]]) {dtensor.results = [#dtensor.layout<@mesh, [{"x"}]>]
   // CHECK: return %[[R]]
   %0 = stablehlo.reshape %a : (tensor<3x8xf32>) -> tensor<24xf32>
   return %0 : tensor<24xf32>

@@ -35,7 +35,7 @@ func.func @merging_dimensions_gathers_their_axes(%a: tensor<2x16xf32> {dtensor.l
 
 // Three rows, each split: blocks. A result cannot have them, the operations between can.
 // CHECK-LABEL: func.func @a_split_minor_dimension_becomes_blocks
-// CHECK-SAME: -> (tensor<24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]>})
+// CHECK-SAME: -> (tensor<24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}]>})
 func.func @a_split_minor_dimension_becomes_blocks(%a: tensor<3x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>}) -> tensor<24xf32> {
   // CHECK: stablehlo.reshape {{.*}} {dtensor.algorithm = "local", dtensor.operands = [#dtensor.layout<@mesh, [{}, {"x"}]>], dtensor.results = [#dtensor.layout<@mesh, [{3, "x"}]>]}
   %0 = stablehlo.reshape %a : (tensor<3x8xf32>) -> tensor<24xf32>

@@ -263,7 +263,7 @@ def test_rules_are_known_when_a_function_is_read_again(monkeypatch: pytest.Monke
         assert len(asked) == 3
         for old_node, node in zip(first.nodes, again.nodes, strict=True):
             assert node.rule == old_node.rule
-            for rule in (node.rule, node.rule and node.rule.other):
+            for rule in (node.rule, *(node.rule.others if node.rule else ())):
                 assert rule is None or (rule.op and rule.op.operation == node.operation)
 
 

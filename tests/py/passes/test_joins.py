@@ -162,6 +162,18 @@ def test_parts_of_a_sum_are_padded_as_they_are() -> None:
     run(function, GRID, [["x", "y"], ["y", None]], x[:, :4], w[:4], out=["x", UNSHARDED])
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize(("mesh", "axes", "dtype"), EACH_ONCE)
+def test_few_elements_are_given_by_those_that_own_them(mesh: Mesh, axes: Any, dtype: Any) -> None:
+    split = mesh.size if isinstance(axes, tuple) else mesh.dim_size(axes)
+    x = part(2 * split, 0, dtype)
+    if np.issubdtype(dtype, np.inexact):
+        x[3], x[4], x[5, ::2] = np.nan, -0.0, -np.inf
+    for cut in (slice(3, 4), slice(-1, None), slice(4, 6), slice(1, 6, 4)):
+        compiled = run(lambda a, cut=cut: jnp.stack([a[cut]] * 2), mesh, [[axes, UNSHARDED]], x)
+        assert sent(compiled) <= 2 * x[cut].nbytes + 16, (cut, compiled.collectives)
+
+
 def test_half_of_a_dimension_is_sent_once() -> None:
     layout = ["x", UNSHARDED]
     compiled = run(lambda x: x[:32], LINE, [layout], part(64, 0, np.float32), out=layout)

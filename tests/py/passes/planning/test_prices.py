@@ -52,6 +52,26 @@ def test_a_price_is_what_the_search_finds(mesh: Mesh, shape: tuple[int, ...]) ->
     assert cheaper <= 0.15 * (same + cheaper)
 
 
+@pytest.mark.parametrize("axes", [[("x", 8)], [("x", 2), ("y", 4)], [("x", 2), ("y", 2), ("z", 2)]])
+@pytest.mark.parametrize("blocks", [2, 3])
+def test_axes_behind_blocks_go_ahead_of_them_together(
+    axes: list[tuple[str, int]], blocks: int
+) -> None:
+    mesh = Mesh(axes)
+    specs = Specs([mesh.axis(name) for name in mesh.axis_names], mesh)
+    rank = specs.rank(2)
+    ends = np.cumprod([1, *specs.sizes[:-1]]).tolist()
+    behind, ahead = (
+        rank.of(tuple([split_place(0, first * end) for end in ends])) for first in (blocks, 1)
+    )
+    prices = Prices(specs, COST)
+    shape = (24 * blocks, 1000)
+    found = prices.move(prices.class_of(shape, 4.0), behind, ahead)
+    steps = plan(rank.layout(behind), rank.layout(ahead), shape, 4.0, COST)
+    assert [step.kind for step in steps] == ["match"]
+    assert found == pytest.approx(steps_seconds(steps, COST))
+
+
 def test_prices_grow_with_the_bytes_and_keep_the_start() -> None:
     mesh = Mesh([("x", 4)])
     specs = Specs([mesh.axis("x")], mesh)

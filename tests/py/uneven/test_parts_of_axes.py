@@ -1,0 +1,97 @@
+"""A dimension split over one axis of eight devices, or over several that make eight.
+
+What one axis can do, several must do for no more bytes; and where eight devices do not divide what
+an operation leaves, but four do, the axis is cut, and its other part moves to another dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
+from tests.py.uneven.on_meshes import LINE, check, gathered, sent
+
+MESHES = [
+    (LINE, ("x",)),
+    (Mesh([("x", 2), ("y", 4)]), ("x", "y")),
+    (Mesh([("x", 2), ("y", 4)]), ("y", "x")),
+    (Mesh([("x", 4), ("y", 2)]), ("x", "y")),
+    (Mesh([("x", 2), ("y", 2), ("z", 2)]), ("x", "y", "z")),
+]
+ROWS, COLUMNS = 24, 1600  # shards of three rows
+SHARD = ROWS * COLUMNS * 4 / 8
+
+
+def values() -> Any:
+    return jnp.arange(ROWS * COLUMNS, dtype=jnp.float32).reshape(ROWS, COLUMNS) % 97
+
+
+def pooled(x: Any) -> Any:
+    return lax.reduce_window(x, -jnp.inf, lax.max, (2, 1), (2, 1), "VALID")
+
+
+def of_pairs(form: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The gradient of a form, whose cotangent depends on its result."""
+    return jax.grad(lambda x: (form(x) ** 2).sum())
+
+
+# What half the devices or fewer divide, and the most bytes in shards: the other part of the axis
+# moves to the columns, of what is read or of what is made.
+CUT: dict[str, tuple[Callable[[Any], Any], float]] = {
+    "pairs": (lambda x: x.reshape(ROWS // 2, 2, -1) * 2, 0.5),
+    "sums of pairs": (lambda x: x.reshape(ROWS // 2, 2, -1).sum(1) * 2, 0.5),
+    "pool": (pooled, 0.5),
+    "every other row": (lambda x: x[::2] * 2, 0.5),
+    "half": (lambda x: x[: ROWS // 2] * 2, 0.5),
+    "gradient of pairs": (of_pairs(lambda x: x.reshape(ROWS // 2, 2, -1).prod(1)), 1.0),
+    "gradient of a pool": (of_pairs(pooled), 1.0),
+}
+
+# What blocks of the dimension are joined to, and the most shards that are sent.
+JOINED: dict[str, tuple[Callable[[Any], Any], float]] = {
+    "two": (lambda x: jnp.concatenate([x, x + 1]), 2.0),
+    "three": (lambda x: jnp.concatenate([x, x + 1, x - 1]), 3.0),
+    "tiles": (lambda x: jnp.tile(x, (2, 1)), 2.0),
+}
+
+
+@pytest.mark.parametrize(("mesh", "axes"), MESHES)
+@pytest.mark.parametrize("name", CUT)
+def test_an_axis_is_cut_where_a_part_of_it_divides(
+    name: str, mesh: Mesh, axes: tuple[str, ...]
+) -> None:
+    form, shards = CUT[name]
+    given = Layout([axes, None], mesh)
+    out = given if name.startswith("gradient") else None
+    compiled = check(form, values(), mesh=mesh, in_layouts=(given,), out_layouts=out)
+    assert sent(compiled) <= shards * SHARD, [str(c) for c in compiled.collectives]
+    assert not gathered(compiled)
+
+
+@pytest.mark.parametrize(("mesh", "axes"), MESHES)
+@pytest.mark.parametrize("name", JOINED)
+def test_all_axes_of_a_dimension_stay_on_what_it_is_joined_to(
+    name: str, mesh: Mesh, axes: tuple[str, ...]
+) -> None:
+    form, shards = JOINED[name]
+    compiled = check(form, values(), mesh=mesh, in_layouts=(Layout([axes, None], mesh),))
+    assert sent(compiled) <= shards * SHARD, [str(c) for c in compiled.collectives]
+    rows, columns = compiled.out_layouts.dims
+    assert {axis.name for axis in rows.axes} == {*axes}
+    assert not columns.axes
+
+
+def test_a_cut_axis_is_read_on_the_host() -> None:
+    given = Layout([("x",), None], LINE)
+    compiled = check(lambda x: x[::2], values(), mesh=LINE, in_layouts=(given,))
+    assert compiled.out_layouts.short() == '[{"x":(1)4}, {"x":(4)2}]'
+    got = compiled(np.asarray(values()))
+    np.testing.assert_array_equal(got.to_jax(), values()[::2])
