@@ -40,6 +40,7 @@ class Limits:
         choices: the same, where more axes may with no strategy left out.
         small: nodes of the problems where they may, and that are searched from a second start.
         pairs: whether two of many are laid out anew together in larger ones too.
+        cut: nodes of the programs in which one axis alone is cut where its parts could go.
         joined: how often the last of four or more mesh axes is, together with each other one.
         effort: of the elimination.
         sweeps: rounds of single changes after that.
@@ -56,6 +57,7 @@ class Limits:
     choices: int = 2_000_000
     small: int = 200
     pairs: bool = False
+    cut: float = 100
     joined: int = 1
     effort: Effort = Effort()
     sweeps: int = 4
@@ -69,6 +71,7 @@ EFFORTS: Final[Mapping[str, Limits]] = {
     "fast": Limits(
         turns=2,
         specs=0,
+        cut=0,
         joined=0,
         effort=Effort(table=10_000, passes=4, more=0, windows=0, rounds=0),
         sweeps=2,
@@ -79,6 +82,7 @@ EFFORTS: Final[Mapping[str, Limits]] = {
         most=40_000_000,
         choices=20_000_000,
         pairs=True,
+        cut=math.inf,
         polish=8,
         bound=True,
         proof=2_000_000,

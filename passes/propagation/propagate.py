@@ -145,7 +145,7 @@ def _plan_stages(
     cuts: dict[str, set[int]] = {}
     for stage, ready in stages(task, ledger):
         try:
-            turns = in_turn(stage, cuts, settled)
+            turns = in_turn(stage, cuts, settled, ahead.limits.cut)
         except ValueError as wrong:
             error(function, str(wrong))
         plan = _plan(stage, turns, replace(ahead.limits, below=below))

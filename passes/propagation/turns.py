@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.axes import AxisRef
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.axis import Decided, reach_of
 from dtensor.passes.propagation.barriers import Settled, settled_labels
 from dtensor.passes.propagation.labels import Label
+from dtensor.passes.propagation.places import WHOLE
 from dtensor.passes.propagation.reach import AxisReach
 from dtensor.passes.propagation.sweep import sweep
 from dtensor.passes.propagation.task import (
@@ -37,19 +40,21 @@ class AxesInTurn:
     order: list[int]
 
 
-def in_turn(task: Task, cuts: dict[str, set[int]], settled: Settled) -> AxesInTurn:
+def in_turn(task: Task, cuts: dict[str, set[int]], settled: Settled, most: float = 0) -> AxesInTurn:
     """Let every axis spread in turn, once for each priority.
 
     Args:
         task: what is to be planned.
         cuts: where axes are cut into parts; extended, so that later stages cut them there too.
         settled: what earlier stages planned, which stays as it is.
+        most: nodes of a program in which one axis alone is cut where its parts could go.
 
     Raises:
         ValueError: written parts of one axis have no common refinement.
     """
     graph = task.graph
     order = priorities_of(task.pins)
+    is_small = len(graph.nodes) <= most
 
     def one_round(
         axes: Sequence[AxisRef], priority: int, kept: list[dict[int, Label]]
@@ -62,7 +67,7 @@ def in_turn(task: Task, cuts: dict[str, set[int]], settled: Settled) -> AxesInTu
             others = list(zip(axes, kept, strict=True))[i + 1 :]
             now = PriorityRound(priority, kept[i], others)
             reach = reach_of(task, axis, decided, later, now)
-            if _add_cuts(reach, cuts):
+            if _add_cuts(reach, cuts, is_small and len(axes) == 1):
                 return None
             labels = sweep(reach)
             found.append((reach, labels))
@@ -97,15 +102,36 @@ def _axes(task: Task, cuts: dict[str, set[int]]) -> list[AxisRef]:
     return sorted(planned_sub_axes(task.pins, task.mesh, cuts), key=key)
 
 
-def _add_cuts(reach: AxisReach, cuts: dict[str, set[int]]) -> bool:
-    """Cut the axis where a part of it could be used of which the whole cannot."""
-    sub_axis = reach.sub_axis
+def _add_cuts(reach: AxisReach, cuts: dict[str, set[int]], is_alone: bool) -> bool:
+    """Cut the axis where a part of it could be used of which the whole cannot.
+
+    Where it stands already; if it is alone, also once where it could go, at nodes that it gets to.
+    """
+    pre, n = reach.sub_axis.pre, reach.sub_axis.size
+    have = cuts.setdefault(reach.sub_axis.name, set())
+    found = [edge for rule_labels in reach.table.rules() for edge in sorted(rule_labels.cuts)]
+    if is_alone and not found:
+        found = [max([1, *[edge for edge in _edges_nearby(reach) if edge < n]])]
     grown = False
-    for rule_labels in reach.table.rules():
-        for edge in sorted(rule_labels.cuts):
-            have = cuts.setdefault(sub_axis.name, set())
-            cut = sub_axis.pre * edge
-            if cut not in have and all(cut % c == 0 or c % cut == 0 for c in have if c):
-                have.add(cut)
-                grown = True
+    for cut in (pre * edge for edge in found if edge > 1):
+        if cut not in have and all(cut % c == 0 or c % cut == 0 for c in have if c):
+            have.add(cut)
+            grown = True
     return grown
+
+
+def _edges_nearby(reach: AxisReach) -> Iterator[int]:
+    """Which parts of the axis could split what it gets to, and in two a product of two splits.
+
+    Each shard of one side of such a product meets each of the other: of n of either, two parts of
+    the axis gather about the root of n on each side, one axis all on one (Cannon 1969).
+    """
+    n = reach.sub_axis.size
+    refused = {index for index, _ in reach.refused}
+    for node, labels in zip(reach.graph.nodes, reach.labels, strict=True):
+        if node.rule is None or (len(labels) < 2 and node.index not in refused):
+            continue
+        yield from [math.gcd(factor.size, n) for factor in node.rule.factors]
+        free = {label.factor for label in labels if label.outs[0] > WHOLE}
+        if opdef(node.name).must_divide and len(free) > 1:
+            yield min(part for part in range(1, n + 1) if n % part == 0 and part * part >= n)

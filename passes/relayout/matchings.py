@@ -73,7 +73,7 @@ def _matched(
     digits = [tuple([(outer // base, size) for outer, size in side]) for side in (before, after)]
     ends = [outer * size for side in digits for outer, size in side]
     count, devices = math.lcm(*ends), problem.split(moving)
-    if count > _MOST_PIECES or count // devices > devices:
+    if count > _MOST_PIECES or count // devices > 2 * devices:
         return None
     rows = base // math.prod(size for _, size in staying)
     return Matched(dim, rows, moving, count // devices, matching(digits[0], digits[1], count))

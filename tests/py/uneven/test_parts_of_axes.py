@@ -89,6 +89,27 @@ def test_all_axes_of_a_dimension_stay_on_what_it_is_joined_to(
     assert not columns.axes
 
 
+def test_an_axis_alone_goes_in_two_parts_where_it_fits_nowhere() -> None:
+    x = values()[:16, :1204]  # four devices divide its columns
+    given = Layout([("x",), None], LINE)
+    compiled = check(lambda x: jnp.sort(x, 0), x, mesh=LINE, in_layouts=(given,))
+    assert sent(compiled) <= x.nbytes / 8 * 2
+
+
+def test_both_sides_of_a_product_are_gathered_in_part() -> None:
+    x, y = (values().reshape(240, 160)[:, :20] % number for number in (7, 5))
+    given = Layout([("x",), None], LINE)
+    layouts = given, given
+
+    def loss(x: Any, y: Any) -> Any:
+        return jnp.abs(x @ y.T - 3).max()
+
+    compiled = check(loss, x, y, mesh=LINE, in_layouts=layouts)
+    assert sent(compiled) <= 0.72 * 7 * x.nbytes / 8  # of one side alone
+    fast = check(loss, x, y, mesh=LINE, in_layouts=layouts, effort="fast")
+    assert 6.9 * x.nbytes / 8 <= sent(fast)
+
+
 def test_a_cut_axis_is_read_on_the_host() -> None:
     given = Layout([("x",), None], LINE)
     compiled = check(lambda x: x[::2], values(), mesh=LINE, in_layouts=(given,))
