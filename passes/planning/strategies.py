@@ -33,11 +33,12 @@ from dtensor.passes.planning.options import (
     keeper,
     kept_by_node,
 )
+from dtensor.passes.planning.results import those_that_follow
 from dtensor.passes.planning.work import work_seconds
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.propagation.places import WHOLE, Places, dim_of, place_of
+from dtensor.passes.propagation.places import WHOLE, Places, place_of
 from dtensor.passes.propagation.task import Task
-from dtensor.passes.sharding.specs import Specs, is_contiguous
+from dtensor.passes.sharding.specs import Specs
 
 ResultPlaces = Mapping[int, frozenset[int] | None] | None  # by node; None is anywhere
 Moves = tuple[frozenset[int], ...]  # sets of sub-axes; those of one may change together
@@ -155,7 +156,9 @@ class Maker:
         if len(found) > self.most:
             found = tuple(sorted(found, key=self._worth(node))[: self.most])
         if node.kind == RESULT:
-            found = self._expected(node, found, start)
+            places = self.specs.rank(len(self.graph.types[node.subject].shape)).places
+            ways = [None if of is None else of.get(node.index, ()) for of in self.result_places]
+            found = those_that_follow(found, start, places, ways, self._apart)
         elif node.kind == CARRY:
             found = self._frugal(node, found, start)
         elif node.rule is not None:
@@ -207,24 +210,6 @@ class Maker:
             return strategy._replace(price=seconds * more) if more > 0.0 else strategy
 
         return tuple(map(priced, found))
-
-    def _expected(
-        self, node: Node, found: tuple[Strategy, ...], start: Strategy
-    ) -> tuple[Strategy, ...]:
-        """The layouts that a result nobody laid out may have: what follows from what is given.
-
-        Where what is given disagrees, each way counts. Axes of one dimension come in any order.
-        """
-        places = self.specs.rank(len(self.graph.types[node.operands[0]].shape)).places
-        ways = [None if of is None else of.get(node.index, ()) for of in self.result_places]
-        pairs = zip(places[start.ins[0]], ways, strict=True)
-        dims = [None if way is None else {dim_of(p) for p in (at, *way)} for at, way in pairs]
-
-        def follows(strategy: Strategy) -> bool:
-            sides = zip(places[strategy.ins[0]], dims, strict=True)
-            return all([may is None or dim_of(place) in may for place, may in sides])
-
-        return tuple([s for s in found if follows(s)])
 
     def _frugal(
         self, node: Node, found: tuple[Strategy, ...], start: Strategy
@@ -380,7 +365,7 @@ class Maker:
             used = self._used_at(node)
             places = [p for p in places if _keeps_to(used, held, p)]
             if is_border:
-                places = [p for p in places if is_contiguous(p, self.specs.sizes)]
+                places = [p for p in places if self.specs.fit_a_border(p)]
             if given is not None:
                 places = [p for p in places if _extends(given, specs.layout(specs.of(p)))]
             ids = [specs.of(p) for p in places]

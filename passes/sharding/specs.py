@@ -120,6 +120,22 @@ class Specs:
             tuple([rank(len(types[v].shape)) for v in outs]),
         )
 
+    def fit_a_border(self, places: Places) -> bool:
+        """Whether an argument or a result may have these places.
+
+        Every shard is one contiguous block: none stand ahead of a sub-axis. Parts of one axis that
+        split the same dimension stand in their order.
+        """
+        ends: dict[int, int] = {}
+        parts: dict[tuple[int, str], int] = {}
+        for place, axis in sorted(zip(places, self.subaxes, strict=True)):
+            if place > WHOLE:
+                dim, major = split_of(place)
+                if major != ends.get(dim, 1) or axis.pre < parts.get((dim, axis.name), 1):
+                    return False
+                ends[dim], parts[dim, axis.name] = major * axis.size, axis.pre
+        return True
+
     def of_layout(self, layout: Layout) -> int:
         """The spec of a layout whose axes the sub-axes refine."""
         places = tuple([place_of(layout, axis) for axis in self.subaxes])
@@ -148,15 +164,3 @@ def overlaps(places: Places, sizes: Sequence[int]) -> bool:
                     return True
             taken.append((dim, major, end))
     return False
-
-
-def is_contiguous(places: Places, sizes: Sequence[int]) -> bool:
-    """Whether every shard is one contiguous block: no blocks stand ahead of a sub-axis."""
-    ends: dict[int, int] = {}
-    order = sorted((p, s) for p, s in zip(places, sizes, strict=True) if p > WHOLE)
-    for place, size in order:
-        dim, major = split_of(place)
-        if major != ends.get(dim, 1):
-            return False
-        ends[dim] = major * size
-    return True

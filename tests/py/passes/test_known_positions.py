@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Any, list[Any], Function, set[str]]] = {
     "all": (TABLE, ROWS_OF_TABLE, lambda t: t[jnp.arange(64)], LOCAL),
     # In the gradient one of the halves of the axis is gathered: no more bytes than there and back.
     "first half": (TABLE, ROWS_OF_TABLE, lambda t: t[jnp.arange(32)], MOVED | {"all_gather"}),
-    "from the end": (TABLE, ROWS_OF_TABLE, lambda t: t[jnp.arange(-8, 0)], MOVED),
+    "from the end": (TABLE, ROWS_OF_TABLE, lambda t: t[jnp.arange(-8, 0)], {"reduce_scatter"}),
     "backwards": (
         TABLE,
         ROWS_OF_TABLE,
@@ -129,7 +129,7 @@ CASES: dict[str, tuple[Any, list[Any], Function, set[str]]] = {
         TABLE,
         ["y", "x"],
         lambda t: t[:, np.arange(12) % 3 * 4 + np.arange(12) // 3],
-        {"all_to_all", "all_gather"},
+        {"all_to_all", "all_gather", "shard_permute"},
     ),
     "beyond the end": (
         TABLE,
