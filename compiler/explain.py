@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,13 @@ from dtensor.compiler.summary import (
     table,
     without_numbers,
 )
+from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.passes.graph import ARGUMENT, BORDERS, CONSTRAINT, RESULT
 from dtensor.passes.ledger import Ledger, NodeFacts
 from dtensor.passes.locations import location_text
+from dtensor.passes.relayout.sub_axes import merge_axes
 
 if TYPE_CHECKING:
     from dtensor.compiler.driver import DriverResult
@@ -207,20 +209,23 @@ def _array(kind: str, slot: int, info: ArrayInfo, ledger: Ledger) -> list[str]:
         for i, (k, s) in enumerate(zip(facts.kinds, facts.slots, strict=True))
         if k == kind and s == slot
     )
-    used = False
+    alike: dict[tuple[str, tuple[str, ...]], list[AxisRef]] = {}  # parts of an axis, in order
+    sizes = {trail.sub_axis.name: trail.size for trail in ledger.trails}
     for trail in ledger.trails:
         if node in trail.labels:
-            used = True
-            lines += _chain(node, trail, ledger, facts)
-    if not used:
+            key = trail.sub_axis.name, tuple(_chain(node, trail, ledger, facts))
+            alike.setdefault(key, []).append(trail.sub_axis)
+    for (name, steps), parts in alike.items():
+        for axis in merge_axes(parts):
+            lines += [f"  axis {axis.text(sizes[name])}: {step}" for step in steps]
+    if not alike:
         given = "given so; " if node in facts.given else ""
         lines.append(f"  whole on every device: {given}{_why_whole(node, ledger)}")
     return lines
 
 
-def _chain(node: int, trail: Provenance, ledger: Ledger, facts: NodeFacts) -> list[str]:
+def _chain(node: int, trail: Provenance, ledger: Ledger, facts: NodeFacts) -> Iterator[str]:
     """From a node back to what the user fixed, along the values through which it was reached."""
-    lines = []
     seen = {node}
     for _ in range(_MAX_STEPS):
         value = trail.parents[node]
@@ -228,21 +233,20 @@ def _chain(node: int, trail: Provenance, ledger: Ledger, facts: NodeFacts) -> li
             given = "given" if facts.kinds[node] in (ARGUMENT, RESULT, CONSTRAINT) else "chosen"
             if facts.kinds[node] == RESULT and facts.slots[node] in ledger.padded_results:
                 given = "split as what it is made of, which is padded,"
-            lines.append(f"  axis {trail.axis}: {given} at {_node_name(node, facts)}")
-            return lines
+            yield f"{given} at {_node_name(node, facts)}"
+            return
         near = [facts.producer[value]]
         near += [i for i in trail.parents if value in facts.operands[i]]
         steps = [i for i in near if i in trail.parents and i not in seen]
         if not steps:
-            lines.append(f"  axis {trail.axis}: from a value of {_node_name(node, facts)}")
-            return lines
+            yield f"from a value of {_node_name(node, facts)}"
+            return
         steps.sort(key=lambda i: trail.parents[i] == value)
         node = steps[0]
         moved = f", moved: {trail.refused[node]}" if node in trail.detours else ""
-        lines.append(f"  axis {trail.axis}: from {_node_name(node, facts)}{moved}")
+        yield f"from {_node_name(node, facts)}{moved}"
         seen.add(node)
-    lines.append("  ...")
-    return lines
+    yield "..."
 
 
 def _node_name(node: int, facts: NodeFacts) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dtensor.dialect.axes import AxisRef
 from dtensor.passes.propagation.places import WHOLE
 
 if TYPE_CHECKING:
@@ -22,18 +23,25 @@ class Provenance:
     """How one sub-axis reaches the nodes that use it.
 
     Attributes:
-        axis: written form of the sub-axis.
+        sub_axis: the sub-axis.
+        size: devices of its mesh axis.
         number: its number in the plan's specs.
         plan: the plan.
         facts: the program's nodes and values.
         refused: per node that the sub-axis reached but that cannot use it there, the reason.
     """
 
-    axis: str
+    sub_axis: AxisRef
+    size: int
     number: int
     plan: Plan
     facts: NodeFacts
     refused: dict[int, str]
+
+    @property
+    def axis(self) -> str:
+        """The written form of the sub-axis."""
+        return self.sub_axis.text(self.size)
 
     @cached_property
     def labels(self) -> dict[int, PlaceSides]:

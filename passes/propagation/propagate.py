@@ -126,8 +126,8 @@ def decide(task: Task, ahead: Ahead, ledger: Ledger, function: ir.Operation) -> 
     refusals = [_refusals(reach) for reach, _ in turns.axes]
     assert ledger.facts is not None
     for i, (reach, _) in enumerate(turns.axes):
-        axis = reach.sub_axis.text(mesh.axis_size(reach.sub_axis.name))
-        ledger.trails.append(Provenance(axis, i, plan, ledger.facts, refusals[i]))
+        axis, size = reach.sub_axis, mesh.axis_size(reach.sub_axis.name)
+        ledger.trails.append(Provenance(axis, size, i, plan, ledger.facts, refusals[i]))
     _record_plan(plan, turns.order, ledger)
     for lost in lost_parallelism(task.graph, plan, refusals):
         at = lost.node.operation

@@ -116,3 +116,11 @@ def test_a_cut_axis_is_read_on_the_host() -> None:
     assert compiled.out_layouts.short() == '[{"x":(1)4}, {"x":(4)2}]'
     got = compiled(np.asarray(values()))
     np.testing.assert_array_equal(got.to_jax(), values()[::2])
+
+
+def test_parts_of_an_axis_that_go_together_are_explained_as_the_axis() -> None:
+    given = Layout([("x",), None], LINE)
+    compiled = check(lambda x: x[::2], values(), mesh=LINE, in_layouts=(given,))
+    told = compiled.explain().splitlines()
+    assert '  axis "x": given at argument 0' in told
+    assert any(line.startswith('  axis "x":(4)2: from slice') for line in told)
