@@ -94,8 +94,7 @@ class Cut:
     @cached_property
     def has_blocks(self) -> bool:
         """Whether it falls into blocks that are not too many, and so too small, to be split."""
-        blocks = self.blocks
-        return blocks is not None and blocks.block > 1 and self.before <= MOST_BLOCKS * blocks.block
+        return self.blocks is not None and self.before <= MOST_BLOCKS * self.blocks.block
 
 
 @read_once

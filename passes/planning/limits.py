@@ -40,7 +40,7 @@ class Limits:
         choices: the same, where more axes may with no strategy left out.
         small: nodes of the problems where they may, and that are searched from a second start.
         pairs: whether two of many are laid out anew together in larger ones too.
-        cut: nodes of the programs in which one axis alone is cut where its parts could go.
+        cut: nodes of the programs that are planned with one axis cut as well, if it is alone.
         joined: how often the last of four or more mesh axes is, together with each other one.
         effort: of the elimination.
         sweeps: rounds of single changes after that.

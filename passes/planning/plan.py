@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
-from dtensor.passes.graph import ARGUMENT, BORDERS, Graph, Node
+from dtensor.passes.graph import ARGUMENT, BORDERS, RESULT, Graph, Node
+from dtensor.passes.planning.all_places import groups_of
 from dtensor.passes.planning.alternatives import Alternative, alternatives
 from dtensor.passes.planning.joint_labels import strategy_of
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
+from dtensor.passes.planning.results import along_whole_axes
 from dtensor.passes.planning.solve import solve_within
 from dtensor.passes.planning.strategies import Maker, ResultPlaces
 from dtensor.passes.propagation.labels import Label
@@ -127,7 +129,7 @@ def _start(task: Task, maker: Maker, spread: Sequence[Sequence[Label]]) -> list[
     Each sub-axis spread by itself: together they may fit no algorithm, or make a value
     partial in several ways. The node then reads and writes whole values.
     """
-    specs = maker.specs
+    specs, groups = maker.specs, groups_of(maker.specs.subaxes)
     memo: dict[object, Strategy | None] = {}
     found = []
     for node in task.graph.nodes:
@@ -143,6 +145,8 @@ def _start(task: Task, maker: Maker, spread: Sequence[Sequence[Label]]) -> list[
             strategy = maker.whole(node)
         if node.kind in BORDERS:
             given = task.pins.layouts.get(node.index)
+            if given is None and node.kind == RESULT:
+                strategy = along_whole_axes(strategy, ins[0], groups)
             if given is None or given.has_open:
                 strategy = _at_border(strategy, (*ins, *outs)[0].rank, specs)
         found.append(strategy)

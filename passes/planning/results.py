@@ -6,10 +6,19 @@ from collections.abc import Collection, Sequence
 
 from dtensor.passes.planning.all_places import SubAxes
 from dtensor.passes.planning.options import Strategy
-from dtensor.passes.propagation.places import Places, dim_of
+from dtensor.passes.propagation.places import WHOLE, Places, dim_of
+from dtensor.passes.sharding.specs import RankSpecs
 
 Ways = Sequence[Collection[int] | None]
 """Per sub-axis, the places that given layouts lead to; None is anywhere."""
+
+
+def along_whole_axes(strategy: Strategy, specs: RankSpecs, groups: SubAxes) -> Strategy:
+    """The nearest strategy of a result in which the parts of an axis all split it, or none."""
+    places = specs.places[strategy.ins[0]]
+    parted = {axis for of in groups if any(places[n] == WHOLE for n in of) for axis in of}
+    kept = tuple([WHOLE if axis in parted else place for axis, place in enumerate(places)])
+    return Strategy((specs.of(kept),), (), strategy.split)
 
 
 def those_that_follow(
@@ -22,7 +31,8 @@ def those_that_follow(
     """The strategies of a result that its users would expect.
 
     Where what is given disagrees, each way to follow it counts. Axes of one dimension stand in any
-    order. All of an axis goes one way, but for parts that an operation cannot use where others go.
+    order. All of an axis goes one way, if its parts do not go where the start has each of them: jax
+    has no sharding over a part of an axis. Where an operation cannot use one, all may go anywhere.
 
     Args:
         found: strategies of the result.
@@ -34,7 +44,10 @@ def those_that_follow(
     expected = tuple(map(dim_of, places[start.ins[0]]))
     pairs = zip(expected, ways, strict=True)
     dims = [None if way is None else {dim, *map(dim_of, way)} for dim, way in pairs]
-    together = [g for g in groups if len(g) > 1 and all(dims[axis] is not None for axis in g)]
+    together = [group for group in groups if len(group) > 1]
+    for group in together:
+        if any(dims[axis] is None for axis in group):
+            dims[group[0] : group[-1] + 1] = [None] * len(group)
 
     def follows(strategy: Strategy) -> bool:
         have = tuple(map(dim_of, places[strategy.ins[0]]))
@@ -42,7 +55,7 @@ def those_that_follow(
             return False
         return all(
             len({have[axis] for axis in group}) == 1
-            or all(have[axis] == expected[axis] for axis in group)
+            or all(have[axis] == expected[axis] > WHOLE for axis in group)
             for group in together
         )
 

@@ -40,21 +40,22 @@ class AxesInTurn:
     order: list[int]
 
 
-def in_turn(task: Task, cuts: dict[str, set[int]], settled: Settled, most: float = 0) -> AxesInTurn:
+def in_turn(
+    task: Task, cuts: dict[str, set[int]], settled: Settled, nearby: bool = False
+) -> AxesInTurn:
     """Let every axis spread in turn, once for each priority.
 
     Args:
         task: what is to be planned.
         cuts: where axes are cut into parts; extended, so that later stages cut them there too.
         settled: what earlier stages planned, which stays as it is.
-        most: nodes of a program in which one axis alone is cut where its parts could go.
+        nearby: cut an axis that is alone once more, where its parts could go.
 
     Raises:
         ValueError: written parts of one axis have no common refinement.
     """
     graph = task.graph
     order = priorities_of(task.pins)
-    is_small = len(graph.nodes) <= most
 
     def one_round(
         axes: Sequence[AxisRef], priority: int, kept: list[dict[int, Label]]
@@ -67,7 +68,7 @@ def in_turn(task: Task, cuts: dict[str, set[int]], settled: Settled, most: float
             others = list(zip(axes, kept, strict=True))[i + 1 :]
             now = PriorityRound(priority, kept[i], others)
             reach = reach_of(task, axis, decided, later, now)
-            if _add_cuts(reach, cuts, is_small and len(axes) == 1):
+            if _add_cuts(reach, cuts, nearby and len(axes) == 1):
                 return None
             labels = sweep(reach)
             found.append((reach, labels))

@@ -318,7 +318,7 @@ def test_gradients_of_a_convolution_over_split_rows_and_columns(
     assert sent(compiled) <= 2 * (image.nbytes + cotangent.nbytes) / 8 + 2 * weights.nbytes
 
 
-def test_shards_of_blocks_have_no_neighbours_and_are_gathered() -> None:
+def test_shards_of_blocks_have_no_neighbours_and_are_moved_before() -> None:
     def pool(a: Any) -> Any:
         blocks = Layout([UNSHARDED, (3, "x")], MESH)
         a = relayout(a, blocks)
@@ -326,8 +326,8 @@ def test_shards_of_blocks_have_no_neighbours_and_are_gathered() -> None:
         return relayout(a, blocks)
 
     compiled = run(pool, [[UNSHARDED, "x"]], values((512, 24)))
-    assert compiled.collectives
-    assert all(c.kind != "halo_exchange" for c in compiled.collectives)
+    # What comes in without blocks fetches its halo, and what is left of it comes in blocks after.
+    assert 0 < sum(c.bytes for c in compiled.collectives) < 512 * 24 * 4 / 2
 
 
 @pytest.mark.parametrize("groups", [2, 6])

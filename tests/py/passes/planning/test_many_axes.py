@@ -257,7 +257,7 @@ def test_parts_laid_out_one_by_one_make_no_dearer_plan_than_the_axis(
         return solve(problem, replace(limits, most=0, specs=0))
 
     monkeypatch.setattr(solving, "solve", one_by_one)
-    monkeypatch.setattr(propagate, "in_turn", lambda task, _, done, __: in_turn(task, CUT, done))
+    monkeypatch.setattr(propagate, "in_turn", lambda task, _, done: in_turn(task, CUT, done))
     assert planned_seconds(text, eight) <= whole * (1 + 1e-9)
 
 
