@@ -9,7 +9,6 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
 from dtensor.passes.graph import ARGUMENT, BORDERS, RESULT, Graph, Node
-from dtensor.passes.planning.all_places import groups_of
 from dtensor.passes.planning.alternatives import Alternative, alternatives
 from dtensor.passes.planning.joint_labels import strategy_of
 from dtensor.passes.planning.limits import Limits
@@ -129,7 +128,7 @@ def _start(task: Task, maker: Maker, spread: Sequence[Sequence[Label]]) -> list[
     Each sub-axis spread by itself: together they may fit no algorithm, or make a value
     partial in several ways. The node then reads and writes whole values.
     """
-    specs, groups = maker.specs, groups_of(maker.specs.subaxes)
+    specs = maker.specs
     memo: dict[object, Strategy | None] = {}
     found = []
     for node in task.graph.nodes:
@@ -146,7 +145,7 @@ def _start(task: Task, maker: Maker, spread: Sequence[Sequence[Label]]) -> list[
         if node.kind in BORDERS:
             given = task.pins.layouts.get(node.index)
             if given is None and node.kind == RESULT:
-                strategy = along_whole_axes(strategy, ins[0], groups)
+                strategy = along_whole_axes(strategy, ins[0], maker.ways(node), maker.cut_axes)
             if given is None or given.has_open:
                 strategy = _at_border(strategy, (*ins, *outs)[0].rank, specs)
         found.append(strategy)

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from dtensor.passes.planning.all_places import SubAxes
+from dtensor.dialect.layout import Layout
+from dtensor.passes.planning.all_places import SubAxes, groups_of
 from dtensor.passes.planning.options import Strategy
 from dtensor.passes.propagation.places import WHOLE, Places, dim_of
-from dtensor.passes.sharding.specs import RankSpecs
+from dtensor.passes.sharding.specs import RankSpecs, Specs
 
 Ways = Sequence[Collection[int] | None]
 """Per sub-axis, the places that given layouts lead to; None is anywhere."""
 
 
-def along_whole_axes(strategy: Strategy, specs: RankSpecs, groups: SubAxes) -> Strategy:
-    """The nearest strategy of a result in which the parts of an axis all split it, or none."""
+def cut_axes(specs: Specs, given: Iterable[Layout]) -> SubAxes:
+    """The sub-axes of each mesh axis that only the compiler cuts: no given layout names a part."""
+    sizes = dict(specs.mesh.axes)
+    named = {axis.name for layout in given for axis in layout.axes if axis.size < sizes[axis.name]}
+    groups = groups_of(specs.subaxes)
+    return tuple([g for g in groups if len(g) > 1 and specs.subaxes[g[0]].name not in named])
+
+
+def along_whole_axes(strategy: Strategy, specs: RankSpecs, ways: Ways, groups: SubAxes) -> Strategy:
+    """The nearest strategy of a result without axes of which an operation cannot use a part."""
     places = specs.places[strategy.ins[0]]
-    parted = {axis for of in groups if any(places[n] == WHOLE for n in of) for axis in of}
+    parted = {
+        axis
+        for group in groups
+        if any(places[part] == WHOLE and ways[part] is None for part in group)
+        for axis in group
+    }
     kept = tuple([WHOLE if axis in parted else place for axis, place in enumerate(places)])
     return Strategy((specs.of(kept),), (), strategy.split)
 
@@ -39,13 +53,12 @@ def those_that_follow(
         start: where the search starts.
         places: per spec, those of the sub-axes.
         ways: where the result may have them, besides where the start has them.
-        groups: the sub-axes of each mesh axis.
+        groups: the sub-axes of each mesh axis that only the compiler cuts.
     """
     expected = tuple(map(dim_of, places[start.ins[0]]))
     pairs = zip(expected, ways, strict=True)
     dims = [None if way is None else {dim, *map(dim_of, way)} for dim, way in pairs]
-    together = [group for group in groups if len(group) > 1]
-    for group in together:
+    for group in groups:
         if any(dims[axis] is None for axis in group):
             dims[group[0] : group[-1] + 1] = [None] * len(group)
 
@@ -55,8 +68,8 @@ def those_that_follow(
             return False
         return all(
             len({have[axis] for axis in group}) == 1
-            or all(have[axis] == expected[axis] > WHOLE for axis in group)
-            for group in together
+            or all(have[axis] == expected[axis] for axis in group)
+            for group in groups
         )
 
     return tuple(filter(follows, found))

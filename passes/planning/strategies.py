@@ -33,7 +33,7 @@ from dtensor.passes.planning.options import (
     keeper,
     kept_by_node,
 )
-from dtensor.passes.planning.results import those_that_follow
+from dtensor.passes.planning.results import Ways, cut_axes, those_that_follow
 from dtensor.passes.planning.work import work_seconds
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import WHOLE, Places, place_of
@@ -57,6 +57,7 @@ class Maker:
 
     Attributes:
         work: per node, seconds of its work on one device, per execution.
+        cut_axes: the sub-axes of each mesh axis that only the compiler cuts.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Maker:
         given = task.pins.layouts.values()
         self._apart = groups_of(specs.subaxes)
         self._together = named_together(specs.subaxes, given)
+        self.cut_axes = cut_axes(specs, given)
         self._joint = JointLabels(specs, self._apart)
         self.work = work_seconds(graph, task.cost)
         self._kinds = partial_kinds(graph)
@@ -157,8 +159,7 @@ class Maker:
             found = tuple(sorted(found, key=self._worth(node))[: self.most])
         if node.kind == RESULT:
             places = self.specs.rank(len(self.graph.types[node.subject].shape)).places
-            ways = [None if of is None else of.get(node.index, ()) for of in self.result_places]
-            found = those_that_follow(found, start, places, ways, self._apart)
+            found = those_that_follow(found, start, places, self.ways(node), self.cut_axes)
         elif node.kind == CARRY:
             found = self._frugal(node, found, start)
         elif node.rule is not None:
@@ -167,6 +168,10 @@ class Maker:
             keeps = keeper(self.graph, self.specs, node, self.kept[node.index])
             found = tuple([s for s in found if keeps(s.ins, s.outs)])
         return Options(found if now in found else (now, *found))
+
+    def ways(self, node: Node) -> Ways:
+        """Per sub-axis where a result that nobody laid out may have it; None is anywhere."""
+        return [None if of is None else of.get(node.index, ()) for of in self.result_places]
 
     def choices(self, node: Node) -> int:
         """About how many ways there are for a node to use one sub-axis."""

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
+from dtensor.dialect.axes import AxisRef
+from dtensor.dialect.dim import Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from tests.py.uneven.on_meshes import LINE, check, gathered, sent
@@ -128,3 +130,16 @@ def test_parts_of_an_axis_that_go_together_are_explained_as_the_axis() -> None:
     compiled = check(lambda x: (x[::2] % 13).max(), values(), mesh=LINE, in_layouts=(given,))
     told = compiled.explain().splitlines()
     assert '  axis "x": given at argument 0' in told
+
+
+@pytest.mark.parametrize("rows", [AxisRef("x", 1, 2), AxisRef("x", 2, 4), AxisRef("x", 4, 2)])
+@pytest.mark.parametrize("columns", [None, AxisRef("x", 1, 2)])
+def test_what_is_given_over_a_part_of_an_axis_stays_there(
+    rows: AxisRef, columns: AxisRef | None
+) -> None:
+    split = Dim((columns,)) if columns and not columns.overlaps(rows) else Dim(())
+    given = Layout.of([Dim((rows,)), split], LINE)
+    for form in (lambda x: x * 2, lambda x: x.T + 1, lambda x: x.max(1)):
+        compiled = check(form, values(), mesh=LINE, in_layouts=(given,))
+        assert rows in [axis for dim in compiled.out_layouts.dims for axis in dim.axes]
+        assert not gathered(compiled)
