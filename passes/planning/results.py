@@ -23,14 +23,13 @@ def cut_axes(specs: Specs, given: Iterable[Layout]) -> SubAxes:
 
 
 def along_whole_axes(strategy: Strategy, specs: RankSpecs, ways: Ways, groups: SubAxes) -> Strategy:
-    """The nearest strategy of a result without axes of which an operation cannot use a part."""
+    """The nearest strategy of a result without axes of which a part leads to it and does not fit.
+
+    A part that leads nowhere, as where its half of a dimension is added up, leaves the others.
+    """
     places = specs.places[strategy.ins[0]]
-    parted = {
-        axis
-        for group in groups
-        if any(places[part] == WHOLE and ways[part] is None for part in group)
-        for axis in group
-    }
+    left = [place == WHOLE and way != frozenset() for place, way in zip(places, ways, strict=True)]
+    parted = {axis for group in groups if any(left[part] for part in group) for axis in group}
     kept = tuple([WHOLE if axis in parted else place for axis, place in enumerate(places)])
     return Strategy((specs.of(kept),), (), strategy.split)
 

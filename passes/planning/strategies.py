@@ -171,7 +171,9 @@ class Maker:
 
     def ways(self, node: Node) -> Ways:
         """Per sub-axis where a result that nobody laid out may have it; None is anywhere."""
-        return [None if of is None else of.get(node.index, ()) for of in self.result_places]
+        return [
+            None if of is None else of.get(node.index, frozenset()) for of in self.result_places
+        ]
 
     def choices(self, node: Node) -> int:
         """About how many ways there are for a node to use one sub-axis."""
