@@ -32,6 +32,7 @@ from dtensor.runtime.padding import even_layout
 from dtensor.runtime.placement import named_sharding
 
 _one_at_a_time = threading.Lock()  # orbax numbers what it begins, and waits for ever if two do
+_shared: set[tuple[Path, tuple[int, ...]]] = set()  # folders that these clients have all seen
 
 
 @dataclass
@@ -116,9 +117,8 @@ def write_checkpoint(
         for tensor, saved in sources
         if saved.size  # orbax does not take arrays without elements
     }
-    is_first = jax.process_index() == clients[0]
     with _one_at_a_time:
-        number = max(least, *together(clients, lambda: series.begin() if is_first else 0))
+        number = max(least, _begin(series, clients))
         values = {**values, **({counter: number} if counter else {})}
         saved = {source.saved.name: source.saved for source in sources}
         info = CheckpointInfo(mesh, saved, values, len(clients), datetime.now(UTC), series.path)
@@ -136,6 +136,38 @@ def write_checkpoint(
 
         saving.all_try(save)
     return saving
+
+
+def _begin(series: Series, clients: tuple[int, ...]) -> int:
+    """The number of the next checkpoint; its folder is one that all clients see."""
+    is_first = jax.process_index() == clients[0]
+    is_shared = len(clients) == 1 or (series.root, clients) in _shared
+    marks: list[Path] = []
+
+    def begin() -> tuple[int, str]:
+        number = series.begin() if is_first else 0
+        if is_first and not is_shared:
+            marks.append(series.mark(number))
+        return number, str(*marks)
+
+    number, mark = together(clients, begin)[0]
+    if is_shared:
+        return int(number)
+
+    def look() -> None:
+        if not series.shows(mark):
+            raise CheckpointError(
+                f"{series.root} is not the folder of that path on client {clients[0]}, and each "
+                "client would write its part to its own; save to a file system that all see"
+            )
+
+    try:
+        together(clients, look)
+    finally:
+        for each in marks:
+            each.rmtree()  # type: ignore[attr-defined]  # of etils
+    _shared.add((series.root, clients))
+    return int(number)
 
 
 def read_checkpoint(

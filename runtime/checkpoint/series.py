@@ -10,11 +10,14 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 from dtensor.dialect.errors import CheckpointError
 from dtensor.runtime.checkpoint import backend
@@ -22,6 +25,8 @@ from dtensor.runtime.checkpoint.record import RECORD, read_record
 from dtensor.runtime.tracing import is_eager
 
 _TEMPORARY = ".orbax-checkpoint-tmp"
+_MARK = "seen"
+_NETWORK_SECONDS = 3.0
 # All that is in the folder of a checkpoint.
 _PARTS = {backend.ARRAYS, backend.ITEM, "_CHECKPOINT_METADATA", "commit_success.txt"}
 
@@ -73,11 +78,36 @@ class Series:
                     f"{self.path} exists and is not a checkpoint; it is left as it is, choose "
                     "another path"
                 )
-        try:
+        with self._writing():
             self.root.mkdir(parents=True, exist_ok=True)
+        return max([0, *(number for number, _ in entries)]) + 1
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, ValueError) as error:
             raise CheckpointError(f"checkpoint {self.path} could not be written: {error}") from None
-        return max([0, *(number for number, _ in entries)]) + 1
+
+    def mark(self, number: int) -> Any:
+        """Put something into the folder that `clear` takes for a save that never became whole."""
+        place: Any = self.root / f"{self.build_name(number)}{_TEMPORARY}-{uuid4().hex}"
+        with self._writing():
+            place.mkdir()
+            (place / _MARK).write_text("")  # a store of objects has no empty folders
+        return place
+
+    def shows(self, mark: str) -> bool:
+        """Whether what another client marked is here, or comes within the seconds a network takes.
+
+        Args:
+            mark: the path, on that client.
+        """
+        place = self.root / mark.rpartition("/")[2] / _MARK
+        until = time.monotonic() + _NETWORK_SECONDS
+        while not (is_here := place.exists()) and time.monotonic() < until:
+            time.sleep(0.1)
+        return is_here
 
     def clear(self, number: int) -> None:
         """Remove what saves up to this number have left that never became whole."""

@@ -14,6 +14,7 @@ from dtensor.runtime import naming
 from dtensor.runtime.clients import agreement, config, coordination, environment
 from dtensor.runtime.clients.losses import HEARTBEAT_SECONDS, Watch
 from dtensor.runtime.clients.meeting import meeting
+from dtensor.runtime.clients.reaching import listen_where_others_reach
 
 _SETTINGS = {
     environment.JOBS: environment.jobs,
@@ -178,6 +179,7 @@ def _connect(seat: environment.Seat | None) -> None:
     seconds = environment.client_timeout()
     heartbeat = environment.heartbeat_enabled()
     options = {"heartbeat_timeout_seconds": HEARTBEAT_SECONDS} if heartbeat else {}
+    listen_where_others_reach(seat)
     with meeting(seat, seconds) as address:
         jax.distributed.initialize(
             address,

@@ -69,6 +69,23 @@ def forget_jax() -> None:
         reset()
 
 
+def listen_at(address: str) -> None:
+    """Have gloo listen at an address of this machine, once jax starts its CPUs."""
+    import jax
+    from jax._src import distributed, xla_bridge
+    from jax.extend import backend
+    from jaxlib import _jax
+
+    def cpus() -> Any:
+        client = distributed.global_state.client
+        is_gloo = jax.config.jax_cpu_collectives_implementation == "gloo"  # type: ignore[attr-defined]
+        if client is None or not is_gloo:
+            return xla_bridge.make_cpu_client()
+        return xla_bridge.make_cpu_client(_jax.make_gloo_tcp_collectives(client, hostname=address))
+
+    backend.register_backend_factory("cpu", cpus, priority=0, fail_quietly=False)
+
+
 @contextmanager
 def store() -> Iterator[Any]:
     """The client of jax's key-value store, which all clients read and write.

@@ -1,6 +1,8 @@
 """One of two clients: ADDRESS CLIENT FOLDER. They save together and restore in other layouts."""
 
+import os
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -86,6 +88,15 @@ wrong = folder / ("c" if client == 0 else "none")
 other = error(lambda: name_based_restore(mesh, wrong, targets))
 start = "client 1: there is no" if client == 0 else "there is no"
 assert other.startswith(start), other
+
+# One path, and two folders: each client has its own working directory.
+with tempfile.TemporaryDirectory() as home:
+    os.chdir(home)
+    split = error(lambda: name_based_save(mesh, "/proc/self/cwd/d", arrays))
+    os.chdir(folder)
+    assert split.startswith("client 1: " if client == 0 else "/proc/self/cwd/d is not"), split
+    assert "save to a file system that all see" in split, split
+    assert not [*Path(home).rglob("*.*")], "client 0 leaves its mark"
 
 # What only client 1 cannot read; then a mesh of one client.
 if client == 1:
