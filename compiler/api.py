@@ -51,7 +51,8 @@ from dtensor.compiler.source import Returns, Source
 from dtensor.compiler.stages import Compiled, Lowered, Traced
 from dtensor.compiler.targets.target import Target, check_mesh, take_target
 from dtensor.compiler.variables.calls import Bound, VariableCall
-from dtensor.compiler.variables.tracing import Call, trace_call, watched
+from dtensor.compiler.variables.scope import Scope
+from dtensor.compiler.variables.tracing import Call, trace_call, values_of, watched
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, is_variable
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
@@ -342,7 +343,8 @@ class JitFunction:
 
         def call(args: Any, kwargs: Any) -> Any:
             every, named = self._static.merge(args, kwargs, statics)
-            return self._fn(*every, **named)
+            with Scope((), ()):
+                return values_of(self._fn(*every, **named))
 
         return jax.eval_shape(call, args, kwargs)
 

@@ -128,8 +128,8 @@ def auto_layouts(
         options: of the compilation that is planned; its machine and its effort count.
 
     Raises:
-        CompileError: the function cannot be traced, uses variables, has a propagation barrier, or
-            `carry` names what is not there or differs from its argument.
+        CompileError: the function cannot be traced, uses variables or arrays from outside, has a
+            propagation barrier, or `carry` names what is not there or differs from its argument.
         LayoutError: a layout in `fixed` does not fit its argument.
         MemoryLimitError: no layouts were found that hold so few bytes.
 
@@ -172,7 +172,8 @@ def with_auto(source: Source, free: Sequence[bool]) -> Source:
     """The program with layouts for the arguments that were left to AUTO, and results tied to them.
 
     Raises:
-        CompileError: it uses variables, or has a propagation barrier; the message has its line.
+        CompileError: it uses variables or arrays from outside, or has a propagation
+            barrier; the message has its line.
     """
     ties = {a: r for a, r in ties_of(source, None).items() if free[a]}
     plan = plan_source(source, free, ties, None)
@@ -198,13 +199,14 @@ def plan_source(
         max_bytes: of all arguments on one device; None is no limit.
 
     Raises:
-        CompileError: it uses variables, or has a propagation barrier; the message has its line.
+        CompileError: it uses variables or arrays from outside, or has a propagation
+            barrier; the message has its line.
         MemoryLimitError: nothing was found that fits.
     """
     if source.variables is not None or source.mesh is None:
         raise CompileError(
-            f"{source.name} uses variables, whose layouts are their own; pass their values as "
-            "arguments to find layouts for them"
+            f"{source.name} uses variables or arrays from outside, whose layouts are their own; "
+            "pass their values as arguments to find layouts for them"
         )
     options = source.options
     pinned = [

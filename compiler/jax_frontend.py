@@ -26,11 +26,11 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import bytecode_of
 from dtensor.dialect.of_torch import instead_of_torch
 from dtensor.passes.functions import main_function
-from dtensor.runtime.array import DTensor
+from dtensor.runtime.array import ON_HOST, DTensor, from_jax
 from dtensor.runtime.context import has_explicit_axes, without_mesh
-from dtensor.runtime.keys import KeyKind, key_kind
+from dtensor.runtime.keys import KeyKind, is_key, key_kind
 from dtensor.runtime.naming import first_device
-from dtensor.runtime.placement import platform_of
+from dtensor.runtime.placement import layout_of, platform_of
 from dtensor.runtime.splicing import python_callbacks
 
 _NO_ATTRIBUTE = re.compile(r"\w*Tracer has no attribute (\w+)")
@@ -126,6 +126,7 @@ def trace(
     static_argnums: Sequence[int] = (),
     static_argnames: Sequence[str] = (),
     target: Target | None = None,
+    places: Mapping[int, int] | None = None,
 ) -> TracedProgram:
     """Trace `fn` and lower it to StableHLO.
 
@@ -139,8 +140,11 @@ def trace(
         static_argnums: positions of static arguments.
         static_argnames: names of static arguments.
         target: the machine to lower for; None is that of the mesh's devices.
+        places: which arguments stand for arrays that the function closes over, by their ids; None
+            looks for such arrays.
 
     Raises:
+        ClosesOverError: the function closes over arrays that are split over devices.
         CompileError: the function has effects that a program over a mesh cannot have, a
             `checkify.check` outside of `checkify`, an argument of a symbolic shape, or does
             something that the target cannot.
@@ -159,9 +163,13 @@ def trace(
         refuse_outside(error)
         raise
     constraints = list(filter(_is_constraint, equations_of(traced.jaxpr.jaxpr)))
-    live = drop_dead_code(traced)
+    if places is None:
+        _find_arrays(traced.jaxpr.consts, mesh)
+    live = drop_dead_code(traced, places)
     equations = list(equations_of(live))
     refuse_effects(live, live.effects, equations)
+    known = places or {}
+    _warn_of_constants([c for c in traced.jaxpr.consts if id(c) not in known], equations)
     _refuse_other_meshes(mesh, constraints)
     _refuse_other_shardings(mesh, equations)
     try:
@@ -208,13 +216,56 @@ def _lower(traced: Any, equations: Sequence[Any], mesh: Mesh | None, target: Tar
     return traced.lower(lowering_platforms=None if platform is None else (platform,))
 
 
-def drop_dead_code(traced: Any) -> Any:
+class ClosesOverError(Exception):
+    """A function closes over `arrays`, which a program takes as arguments, laid out as they are."""
+
+    def __init__(self, arrays: Sequence[DTensor]) -> None:
+        super().__init__()
+        self.arrays = arrays
+
+
+def _find_arrays(constants: Sequence[Any], mesh: Mesh | None) -> None:
+    """Raise ClosesOverError if constants are split over the mesh: jax would gather them."""
+    arrays = [
+        from_jax(value, mesh)
+        for value in filter(_is_split, constants)
+        if layout_of(value.sharding, value.ndim, mesh) is not None
+    ]
+    if arrays:
+        raise ClosesOverError(arrays)
+
+
+def _is_split(value: Any) -> bool:
+    if not isinstance(value, jax.Array) or is_key(value.dtype):
+        return False
+    return not value.is_fully_replicated and value.sharding.memory_kind != ON_HOST
+
+
+def _warn_of_constants(constants: Sequence[Any], equations: Sequence[Any]) -> None:
+    """Say which arrays become constants, although they are split over devices."""
+    found = [("", value) for value in constants]
+    for equation in equations:
+        for inner in equation.params.values():
+            found += [(line_of(equation), value) for value in getattr(inner, "consts", ())]
+    for line, value in found:
+        if _is_split(value):
+            shape = ", ".join(map(str, value.shape))
+            warnings.warn(
+                f"{line}an array of {value.dtype}[{shape}] that is split over devices is a "
+                "constant of the program, whole on each, since an inner jit closes over it or it "
+                "lies on another mesh; pass it as an argument",
+                stacklevel=2,
+            )
+
+
+def drop_dead_code(traced: Any, places: Mapping[int, int] | None = None) -> Any:
     """Leave out what neither a result nor an effect needs, as `jax.jit` does; all arguments stay.
 
     Such code need not have a lowering: the tangent of a `jax.custom_vjp` function has none.
 
     Args:
         traced: a `jax.stages.Traced`, of which `lower` is then without that code.
+        places: which arguments, of no use yet, stand for constants, by the ids of those.
 
     Returns:
         The jaxpr that is lowered.
@@ -222,7 +273,18 @@ def drop_dead_code(traced: Any) -> Any:
     lowest = traced.lojax
     closed = lowest.jaxpr
     live, _ = partial_eval.dce_jaxpr(closed.jaxpr, True, instantiate=True)
-    lowest._params = {**lowest._params, "jaxpr": closed.replace(jaxpr=live)}
+    constants = list(closed.consts)
+    if places:
+        invars = list(live.invars)
+        kept = []
+        for var, value in zip(live.constvars, constants, strict=True):
+            if id(value) in places:
+                invars[places[id(value)]] = var
+            else:
+                kept.append((var, value))
+        live = live.replace(invars=invars, constvars=[var for var, _ in kept])
+        constants = [value for _, value in kept]
+    lowest._params = {**lowest._params, "jaxpr": closed.replace(jaxpr=live, consts=constants)}
     return live
 
 

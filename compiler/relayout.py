@@ -16,10 +16,10 @@ from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.program import Programs, Run
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import DTensor
+from dtensor.runtime.array import DTensor, in_program
 from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.shardings import AnyLayout, as_layout
-from dtensor.runtime.tracing import is_eager
+from dtensor.runtime.tracing import becomes_program, is_eager
 from dtensor.runtime.transfer import asked_for, fetch_layout, host_array, place
 from dtensor.runtime.variables.facts import value_of
 
@@ -51,6 +51,8 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
         raise TypeError(f"relayout: name= is a name for profiles, got {type(name).__name__}")
     tensor = value_of(tensor)
     given = layout
+    if not is_eager() and isinstance(tensor, DTensor) and becomes_program():
+        tensor = in_program(tensor)
     if isinstance(tensor, DTensor) and isinstance(layout, Layout):  # soon, as calls cost little
         move = _moves.get((tensor._type, layout))
         if move is not None:

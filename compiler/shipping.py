@@ -25,7 +25,7 @@ def check_can_leave(source: Source) -> None:
     """Check that a program means the same in another process.
 
     Raises:
-        CompileError: it calls Python functions or uses variables, which stay behind.
+        CompileError: it calls Python functions, or uses variables or arrays from outside.
     """
     if source.calls_python:
         raise CompileError(
@@ -34,8 +34,8 @@ def check_can_leave(source: Source) -> None:
         )
     if source.variables is not None:
         raise CompileError(
-            f"{source.short()} uses variables, which belong to this process; pass their values as "
-            "arguments and return the new ones"
+            f"{source.short()} uses variables or arrays from outside, which belong to this "
+            "process; pass their values as arguments and return the new ones"
         )
 
 

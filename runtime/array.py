@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import jax
 import numpy as np
-from jax._src.core import pytype_aval_mappings
-from jax.interpreters import xla
 from jax.sharding import get_abstract_mesh
 
 from dtensor.dialect.errors import LayoutError, MeshError
@@ -27,10 +26,10 @@ from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators, asked_by_operator, named
-from dtensor.runtime.padding import cut, even_layout, from_host, padded, true_part, true_ranges
+from dtensor.runtime.padding import cut, from_host, padded, true_part, true_ranges
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
-from dtensor.runtime.tracing import becomes_program
+from dtensor.runtime.tracing import arrays_from_outside, becomes_program
 
 _T = TypeVar("_T")
 
@@ -155,11 +154,12 @@ class DTensor(Operators):
 
     @property
     def __jax_array__(self) -> Callable[[], jax.Array]:
-        # What functions of jax.numpy take. A function being traced takes arguments only, and of
-        # `array * x` the result shall be a DTensor: in both this is as if it were not there.
-        if becomes_program() or asked_by_operator():
+        # What functions of jax.numpy take. A function that jax itself traces takes arguments only,
+        # and of `array * x` the result shall be a DTensor: in both it is as if this were not there.
+        is_program = becomes_program()
+        if asked_by_operator() or (is_program and arrays_from_outside() is None):
             raise AttributeError("'DTensor' object has no attribute '__jax_array__' here")
-        return self.to_jax
+        return partial(in_program, self) if is_program else self.to_jax
 
     def unpack(self) -> list[jax.Array]:
         """The shards this process holds, one per device, in the order of `mesh.local_devices()`.
@@ -428,6 +428,26 @@ def true_array(array: jax.Array, type: ArrayType) -> jax.Array:
     return dtensor_of(array, type).to_jax()
 
 
+def in_program(tensor: DTensor) -> jax.Array:
+    """What a function that jax traces computes with in place of a DTensor from outside of it.
+
+    In one that `dtensor.jit` traces it is an argument of the program; under grad or vmap alone, a
+    constant.
+
+    Raises:
+        TypeError: jax itself traces the function.
+    """
+    if not becomes_program():
+        return true_array(tensor._array, tensor._type)
+    if arrays_from_outside() is None:
+        raise TypeError(
+            "a DTensor from outside is used in a function that jax is tracing; pass it as an "
+            "argument of that function, or compile the function with dtensor.jit"
+        )
+    value: jax.Array = arrays_from_outside().value_of(tensor)
+    return value
+
+
 def _unpickled(
     values: np.ndarray[Any, Any], layout: Layout, kind: KeyKind | None = None, weak: bool = False
 ) -> DTensor:
@@ -435,57 +455,3 @@ def _unpickled(
     array = as_weak(from_host(values, whole), weak)
     type_ = array_type(values.shape, array.dtype, whole, None, weak)
     return keys_like(kind, dtensor_of(array, type_))
-
-
-@dataclass(frozen=True)
-class Kind:
-    """The type of a DTensor in the structure of a tree, of which it is no part.
-
-    All are equal, so that DTensors of several layouts can stand at one place of two trees.
-    """
-
-    type: ArrayType = field(compare=False)
-
-
-def _flatten(tensor: DTensor) -> tuple[tuple[jax.Array], Kind]:
-    return (tensor.to_jax(),), Kind(tensor._type)
-
-
-def _unflatten(of: Kind, children: tuple[Any]) -> Any:
-    # What a function over the leaves returned: an array keeps being a DTensor, with the layout that
-    # it really has; anything else (a tracer, a shape, a layout) is left as it is.
-    (child,) = children
-    kind = of.type
-    if not isinstance(child, jax.Array) or isinstance(child, jax.core.Tracer):
-        return child
-    if child.sharding.memory_kind == ON_HOST:
-        return child
-    lies_nowhere = not child.committed and len(child.sharding.device_set) == 1
-    if lies_nowhere and kind.layout is not None and child.shape == kind.shape:
-        # Such as a gradient that does not depend on the array, made on jax's default device.
-        return with_layout(child, kind.layout)
-    mesh = None if kind.layout is None else kind.layout.mesh
-    layout = layout_of(child.sharding, child.ndim, mesh) or layout_of(child.sharding, child.ndim)
-    if kind.layout is not None and kind.is_padded and child.shape == kind.shape:
-        if layout == even_layout(kind.layout, kind.shape):  # what `to_jax` gave of it
-            layout = kind.layout
-    return child if layout is None else with_layout(child, layout)
-
-
-def _as_operand(tensor: DTensor) -> jax.Array:
-    if becomes_program():
-        raise LayoutError(  # jax would put another sentence in place of a TypeError's
-            f"a function that jax traces closes over a DTensor of layout {tensor.layout.short()}, "
-            "which would be a constant of the program; pass it as an argument"
-        )
-    return tensor.to_jax()
-
-
-def _jax_type(tensor: DTensor) -> Any:
-    sharding = None if tensor._type.is_padded else tensor.sharding
-    return jax.typeof(jax.ShapeDtypeStruct(tensor.shape, tensor.dtype, sharding=sharding))
-
-
-jax.tree_util.register_pytree_node(DTensor, _flatten, _unflatten)
-xla.canonicalize_dtype_handlers[DTensor] = _as_operand  # for jax.lax
-pytype_aval_mappings[DTensor] = _jax_type  # for jax.typeof

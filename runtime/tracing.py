@@ -27,7 +27,7 @@ def becomes_program() -> bool:
 
 
 active = threading.local()
-"""`scope` is that of the function that `dtensor.jit` is tracing in this thread."""
+"""What `dtensor.jit` traces in this thread: its `scope`, and what has values of `arrays` for it."""
 
 
 def current_scope() -> Any:
@@ -35,9 +35,15 @@ def current_scope() -> Any:
     return getattr(active, "scope", None)
 
 
+def arrays_from_outside() -> Any:
+    """What gives a program values for the DTensors from outside of it; None outside of one."""
+    return getattr(active, "arrays", None)
+
+
 __all__ = [
     "Primitive",
     "active",
+    "arrays_from_outside",
     "becomes_program",
     "current_scope",
     "is_eager",

@@ -22,7 +22,7 @@ from dtensor.compiler.stages import Lowered
 from dtensor.dialect.errors import DTensorError, LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType, DTensor, true_array
+from dtensor.runtime.array import ArrayType, DTensor, in_program
 from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.tracing import becomes_program, is_eager, settings
 from dtensor.runtime.variables.facts import is_readable, value_of
@@ -58,7 +58,8 @@ def call(
         MeshError: arguments lie on two meshes.
         TypeError: the function cannot be traced with these arguments.
     """
-    again = repeated(fn, args, kwargs) if layouts is None and mesh is None else None
+    is_plain = layouts is None and mesh is None and not becomes_program()
+    again = repeated(fn, args, kwargs) if is_plain else None
     if again is not None and (known := _repeated.get(again[0])) is not None:
         return known(*again[1])
     request = requested(fn, args, kwargs, name, layouts, mesh)
@@ -92,7 +93,7 @@ def requested(
     leaves, tree = _flatten((marked, named), _is_leaf)
     leaves = [value_of(leaf) for leaf in leaves]
     known = _mesh_of(leaves)
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) and not becomes_program():
+    if becomes_program() or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return None  # under grad or vmap, what is not traced is a constant
     if known is None:
         if is_traced(leaves):
@@ -252,17 +253,19 @@ def _is_array(value: Any) -> bool:
     return is_readable(value) or isinstance(value, DTensor)
 
 
-def _traced(value: Any) -> Any:
-    """What a traced function computes with: an array of jax's."""
+def traced(value: Any) -> Any:
+    """What a traced function computes with: arrays of jax's, also in the tuple of an index."""
+    if type(value) is tuple:
+        return tuple(map(traced, value))
     value = value_of(value)
-    return true_array(value._array, value._type) if isinstance(value, DTensor) else value
+    return in_program(value) if isinstance(value, DTensor) else value
 
 
 def _inline(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], layouts: Any
 ) -> Any:
     """The call as part of the function that jax is tracing."""
-    args, kwargs = jax.tree_util.tree_map(_traced, (args, kwargs), is_leaf=_is_array)
+    args, kwargs = jax.tree_util.tree_map(traced, (args, kwargs), is_leaf=_is_array)
     result = fn(*args, **kwargs)
     if layouts is None:
         return result

@@ -111,31 +111,19 @@ def load(lowered: Lowered) -> Run:
     run = anywhere(run)
     types = [info.type for info in program.results]
     tree: Any = compiled._source.out_tree
-    tracer = jax.core.Tracer
     if tree == default_registry.flatten(0)[1]:
 
         def call(*arrays: Any) -> Any:
             (result,) = run(*arrays)
-            if isinstance(result, tracer):
-                raise TypeError(_CAPTURED)
             return dtensor_of(result, types[0])
 
     else:
         make_all = results_of(types)
 
         def call(*arrays: Any) -> Any:
-            results = run(*arrays)
-            if any(isinstance(result, tracer) for result in results):
-                raise TypeError(_CAPTURED)
-            return tree.unflatten(make_all(results))
+            return tree.unflatten(make_all(run(*arrays)))
 
     return call
-
-
-_CAPTURED = (
-    "a DTensor from outside is used in a function that jax is tracing; pass it as an argument of "
-    "that function"
-)
 
 
 def constant(value: Any) -> Run:

@@ -11,10 +11,11 @@ import jax
 import numpy as np
 
 from dtensor.compiler.eager.arguments import Number
-from dtensor.compiler.eager.calls import call
+from dtensor.compiler.eager.calls import call, traced
 from dtensor.compiler.eager.mixing import SMALL, array_of_list, is_host_array
 from dtensor.dialect.errors import LayoutError
 from dtensor.runtime.array import DTensor
+from dtensor.runtime.tracing import becomes_program
 
 # An index is a tuple of slices, None, Ellipsis, integers and arrays. Integers are arguments of the
 # program, so that a loop over x[i] compiles once; slices are static.
@@ -35,6 +36,9 @@ def get(x: Any, index: Any, how: Mapping[str, Any] = _NOTHING) -> Any:
         IndexError: out of bounds, too many, or of a kind that is no index.
         TypeError: a boolean DTensor, whose count of True would be the shape of the result.
     """
+    if becomes_program():
+        x, index = map(traced, (x, index))
+        return x.at[index].get(**how) if how else x[index]
     parts = _parts(x.shape, index, _is_checked(how))
     if how:
         return call(_getter, (x, *parts), dict(how), "x.at[index].get")
@@ -45,6 +49,9 @@ def get(x: Any, index: Any, how: Mapping[str, Any] = _NOTHING) -> Any:
 
 def update(x: Any, index: Any, name: str, value: Any, how: Mapping[str, Any] = _NOTHING) -> Any:
     """`x.at[index].set(value, **how)`, or another method of that name."""
+    if becomes_program():
+        x, index, value = map(traced, (x, index, value))
+        return getattr(x.at[index], name)(value, **how)
     parts = _parts(x.shape, index, _is_checked(how))
     if type(value) in (bool, int, float, complex):
         value = Number(value)

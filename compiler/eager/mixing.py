@@ -93,13 +93,8 @@ def place_array(value: Any, mesh: Mesh, where: str) -> _Placed:
 
     Raises:
         LayoutError: the array is neither small nor on the mesh.
-        TypeError: jax is tracing it, or it is not numeric.
+        TypeError: it is not numeric.
     """
-    if isinstance(value, jax.core.Tracer):
-        raise TypeError(
-            f"{where} is being traced, but a DTensor beside it is not; pass both as arguments of "
-            "the traced function"
-        )
     if isinstance(value, jax.Array):
         if layout_of(value.sharding, value.ndim, mesh) is not None:
             tensor = from_jax(value, mesh)

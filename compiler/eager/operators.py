@@ -19,9 +19,10 @@ from dtensor.compiler.eager.mixing import (
     place_number,
 )
 from dtensor.compiler.program import Programs
-from dtensor.runtime.array import ArrayType, true_array
+from dtensor.runtime.array import ArrayType, DTensor, in_program
 from dtensor.runtime.clients.coordination import resets
-from dtensor.runtime.tracing import becomes_program, settings
+from dtensor.runtime.tracing import becomes_program, is_eager, settings
+from dtensor.runtime.variables.facts import value_of
 
 _programs = Programs()
 resets.append(_programs.clear)
@@ -92,6 +93,8 @@ _UNARY: dict[str, Callable[..., Any]] = {
 
 def unary(name: str, x: Any) -> Any:
     """The operator or property `name` of one operand."""
+    if not is_eager() and becomes_program():
+        return _UNARY[name](in_program(x))
     key = (name, x._type, settings())
     run = _programs.get(key)
     if run is None:
@@ -102,14 +105,15 @@ def unary(name: str, x: Any) -> Any:
 def binary(name: str, x: Any, y: Any) -> Any:
     """The operator `name` of two operands, or NotImplemented if `y` is no array and no number."""
     type_ = getattr(y, "_type", None)  # not in a try: an error of what follows would show it
+    if not is_eager() and (type_ is None or becomes_program()):
+        found = _traced(name, x, y)
+        if found is not None:
+            return found
     if type_ is not None:
         array = y._array
     else:
         if name == "pow" and type(y) is int:  # by multiplication, and of the type of x
             return call(jnp.power, (x, y), {}, name)
-        if type(y) not in NUMBERS and isinstance(y, jax.core.Tracer) and not becomes_program():
-            constant = true_array(x._array, x._type)  # under grad or vmap
-            return _BINARY[name](constant, y)
         placed = _placed(name, x, y)
         if placed is None:
             _refuse_container(name, y)
@@ -120,6 +124,19 @@ def binary(name: str, x: Any, y: Any) -> Any:
     if run is None:
         run = _programs[key] = compiled(_BINARY[name], _SYMBOLS[name], (x._type, type_))
     return run(x._array, array)
+
+
+def _traced(name: str, x: Any, y: Any) -> Any:
+    """The operator in a function that jax traces; None where it has no part in that."""
+    y = value_of(y)
+    if isinstance(y, jax.core.Tracer):
+        return _BINARY[name](in_program(x), y)
+    if not becomes_program():
+        return None
+    if isinstance(y, DTensor):
+        y = in_program(y)
+    is_operand = type(y) in NUMBERS or is_host_array(y)
+    return _BINARY[name](in_program(x), y) if is_operand else None
 
 
 def _refuse_container(name: str, y: Any) -> None:

@@ -13,7 +13,7 @@ from dtensor.compiler.variables.use import Use, pattern_of
 from dtensor.runtime.donation import has_alias
 from dtensor.runtime.tracing import current_scope
 from dtensor.runtime.variables.facts import UPDATING, VariableFacts
-from dtensor.runtime.variables.variable import DVariable
+from dtensor.runtime.variables.variable import ClosedOver, DVariable
 
 Converter = Callable[[Any], Any]
 
@@ -92,7 +92,7 @@ class VariableCall:
     def _start(self, use: Use, bound: Bound) -> None:
         self._leaves = use.leaves
         # Not kept alive: a variable that the function no longer closes over may be replaced.
-        self._captured = [weakref.ref(variable) for variable in use.captured]
+        self._captured = [_reference_to(variable) for variable in use.captured]
         self._bound = {use.pattern: bound}
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
@@ -109,6 +109,11 @@ class VariableCall:
             members = use.members(leaves)
             self._bound[use.pattern] = bound
         return bound(members, leaves)
+
+
+def _reference_to(variable: DVariable) -> Callable[[], DVariable | None]:
+    """A weak one, but for a DTensor: as under jax.jit, the program keeps what it has found."""
+    return (lambda: variable) if isinstance(variable, ClosedOver) else weakref.ref(variable)
 
 
 def _take_for_update(variables: Sequence[VariableFacts]) -> tuple[list[jax.Array], list[jax.Array]]:

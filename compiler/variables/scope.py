@@ -16,8 +16,10 @@ import jax
 import jax.numpy as jnp
 
 from dtensor.dialect.errors import CompileError
-from dtensor.runtime.tracing import active, current_scope, trace_state
-from dtensor.runtime.variables.variable import DVariable
+from dtensor.runtime.array import ArrayType, DTensor
+from dtensor.runtime.array_type import as_weak
+from dtensor.runtime.tracing import active, arrays_from_outside, current_scope, trace_state
+from dtensor.runtime.variables.variable import ClosedOver, DVariable
 
 # jax keeps the traces of inner functions (jit, scan, cond) by the function and the types of its
 # arguments. A variable that such a function closes over is no argument, so another value of this
@@ -50,12 +52,14 @@ class Scope:
             id(variable): _Slot(variable, value)
             for variable, value in zip(variables, values, strict=True)
         }
+        self._closed = {v.key: v for v in variables if isinstance(v, ClosedOver)}
         self._base = trace_state()
         self._contexts = ExitStack()
 
     def __enter__(self) -> Scope:
         self._contexts.callback(setattr, active, "scope", current_scope())
-        active.scope = self
+        self._contexts.callback(setattr, active, "arrays", arrays_from_outside())
+        active.scope = active.arrays = self
         self._contexts.enter_context(_state(next(_states)))
         return self
 
@@ -66,12 +70,19 @@ class Scope:
         """Whether this is the function itself, and none that jax transforms within it."""
         return bool(trace_state() == self._base)
 
+    def value_of(self, tensor: DTensor) -> Any:
+        """The traced value of a DTensor that the function closes over."""
+        key = id(tensor._array), tensor._type
+        if key not in self._closed:
+            self._closed[key] = ClosedOver.of(tensor)
+        return self.read(self._closed[key])
+
     def read(self, variable: DVariable) -> Any:
         """The traced value of a variable at this point of the program."""
         slot = self._slot(variable)
         slot.is_read_inside |= not self.is_outside()
         if slot.value is None:  # made anew each time: it must not leave the trace it is made in
-            return jnp.zeros(variable.shape, variable.dtype)
+            return _zeros(variable._own)
         return slot.value
 
     def assign(self, variable: DVariable, value: Any) -> None:
@@ -105,3 +116,36 @@ class Scope:
             slot = self._slots[id(variable)] = _Slot(variable, None)
             self.found.append(variable)
         return slot
+
+
+def _zeros(type_: ArrayType) -> jax.Array:
+    if type_.key is None:
+        return as_weak(jnp.zeros(type_.shape, type_.dtype), type_.weak_type)
+    data = jnp.zeros((*type_.shape, *type_.key.shape), type_.key.data_dtype)
+    return type_.key.keys(data)
+
+
+class ToBeWatchedError(Exception):
+    """A function closes over a DTensor, and is traced as if it did not."""
+
+
+class Unwatched:
+    """Context in which a function is traced that is thought to close over no DTensor.
+
+    Without a scope jax finds what it traced before of the same function.
+    """
+
+    def __enter__(self) -> None:
+        self._outer = arrays_from_outside()
+        active.arrays = self
+
+    def __exit__(self, *exception: object) -> None:
+        active.arrays = self._outer
+
+    def value_of(self, tensor: DTensor) -> Any:
+        """End the trace.
+
+        Raises:
+            ToBeWatchedError: always.
+        """
+        raise ToBeWatchedError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +14,16 @@ import jax
 from jax.sharding import NamedSharding
 
 from dtensor.compiler.calls import StaticArgs, check_widths
-from dtensor.compiler.jax_frontend import TracedProgram, trace
+from dtensor.compiler.jax_frontend import ClosesOverError, TracedProgram, trace
 from dtensor.compiler.parameters import name_of
 from dtensor.compiler.targets.target import Target
-from dtensor.compiler.variables.scope import Scope
+from dtensor.compiler.variables.scope import Scope, ToBeWatchedError, Unwatched
 from dtensor.compiler.variables.use import NO_VARIABLES, Use, firsts_of, is_variable, pattern_of
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import ArrayType
+from dtensor.runtime.array import ArrayType, DTensor
 from dtensor.runtime.variables.facts import value_of
-from dtensor.runtime.variables.variable import DVariable
+from dtensor.runtime.variables.variable import ClosedOver, DVariable
 
 _MOST_TRACES = 8
 
@@ -74,29 +75,57 @@ def trace_call(call: Call, leaves: Sequence[Any] | None) -> tuple[TracedProgram,
         TypeError: an argument has elements of 64 bits, which jax has no longer.
     """
     check_widths(call.types, call.names)
-    if leaves is None or not DVariable._exist:
-        return _trace(call, call.fn, (), ()), NO_VARIABLES
+    if leaves is None:
+        return _trace(call, call.fn, (), (), {}), NO_VARIABLES
     given = tuple(i for i, leaf in enumerate(leaves) if is_variable(leaf))
     passed = [leaves[i] for i in given]
     captured: tuple[DVariable, ...] = ()
-    if not given:
-        try:
-            return _trace(call, call.watched, (), ()), NO_VARIABLES
-        except _IncompleteError as error:
-            captured = tuple(error.found)
+    is_watched = DVariable._exist
+    places: dict[int, int] | None = None
     for _ in range(_MOST_TRACES):
         use = _use(call, given, passed, captured)
         attempt = _Attempt(call, use, passed)
         try:
-            traced = _trace(_on_mesh_of(call, captured), attempt.function, attempt.structs, given)
+            if not use.is_empty:
+                places = None if places is None else use.places
+                around = _on_mesh_of(call, captured)
+                traced = _trace(around, attempt.function, attempt.structs, given, places)
+                updated = attempt.updated
+                return _without_updates(traced, use), dataclasses.replace(use, updated=updated)
+            with nullcontext() if is_watched else Unwatched():
+                function = call.watched if is_watched else call.fn
+                return _trace(call, function, (), (), places), NO_VARIABLES
+        except ToBeWatchedError:
+            is_watched = True
         except _IncompleteError as error:
-            captured += tuple(error.found)
-        else:
-            return _without_updates(traced, use), dataclasses.replace(use, updated=attempt.updated)
+            captured += _named(call.fn, error.found)
+        except ClosesOverError as error:
+            captured += _named(call.fn, map(ClosedOver.constant, error.arrays))
+            places = {}
     raise CompileError(
         f"{name_of(call.fn)} uses other variables each time it is traced, such as "
         f"{captured[-1].name!r}; pass them as arguments"
     )
+
+
+def _named(fn: Callable[..., Any], found: Iterable[DVariable]) -> tuple[DVariable, ...]:
+    """What a function has used; arrays among it get the names that the function has for them."""
+    found = tuple(found)
+    arrays = [variable for variable in found if isinstance(variable, ClosedOver)]
+    if arrays:
+        try:
+            seen = inspect.getclosurevars(inspect.unwrap(fn))
+        except TypeError:  # no function of Python's
+            names = {}
+        else:
+            names = {
+                id(getattr(value, "_array", value)): name
+                for name, value in {**seen.globals, **seen.nonlocals}.items()
+                if type(value) is DTensor or isinstance(value, jax.Array)
+            }
+        for number, array in enumerate(arrays):
+            array.name = names.get(array.key[0], f"array {number}")
+    return found
 
 
 def _use(
@@ -131,7 +160,7 @@ def watched(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     def function(*args: Any, **kwargs: Any) -> Any:
         with Scope((), ()) as scope:
-            results = _values(fn(*args, **kwargs))
+            results = values_of(fn(*args, **kwargs))
         if scope.found:
             raise _IncompleteError(scope.found)
         return results
@@ -141,7 +170,8 @@ def watched(fn: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _values(results: Any) -> Any:
+def values_of(results: Any) -> Any:
+    """A tree, with the values of the variables in it."""
     return jax.tree_util.tree_map(value_of, results, is_leaf=is_variable)
 
 
@@ -156,7 +186,9 @@ class _Attempt:
 
     def __init__(self, call: Call, use: Use, passed: Sequence[DVariable]) -> None:
         self.updated: tuple[int, ...] = ()
-        self.structs = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in use.types]
+        self.structs = [
+            jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type) for t in use.types
+        ]
         variables = _representatives(use, passed)
 
         def function(values: list[Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -167,7 +199,7 @@ class _Attempt:
             args, kwargs = call.tree.unflatten(leaves)
             every, named = call.static.merge(args, kwargs, statics)
             with Scope(variables, values) as scope:
-                results = _values(call.fn(*every, **named))
+                results = values_of(call.fn(*every, **named))
                 assigned = scope.assigned(variables)
             if scope.found:
                 raise _IncompleteError(scope.found)
@@ -206,7 +238,11 @@ def _like(fn: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., 
 
 
 def _trace(
-    call: Call, function: Callable[..., Any], values: Sequence[Any], given: Sequence[int]
+    call: Call,
+    function: Callable[..., Any],
+    values: Sequence[Any],
+    given: Sequence[int],
+    places: Mapping[int, int] | None,
 ) -> TracedProgram:
     structs = [
         None
@@ -225,6 +261,7 @@ def _trace(
         static_argnums=call.static.argnums if own else [n + 1 for n in call.static.argnums],
         static_argnames=call.static.argnames,
         target=call.target,
+        places=places,
     )
 
 
@@ -233,8 +270,9 @@ def _on_mesh_of(call: Call, captured: Sequence[DVariable]) -> Call:
     for variable in captured:
         mesh = mesh or variable.mesh
         if variable.mesh != mesh:
+            what = "the array" if isinstance(variable, ClosedOver) else "variable"
             raise LayoutError(
-                f"variable {variable.name!r} lies on {variable.mesh.short()}, and the program of "
+                f"{what} {variable.name!r} lies on {variable.mesh.short()}, and the program of "
                 f"{name_of(call.fn)} runs on {mesh.short()}; a program runs on one mesh"
             )
     return dataclasses.replace(call, mesh=mesh)
@@ -262,8 +300,9 @@ def _without_updates(traced: TracedProgram, use: Use) -> TracedProgram:
 def _unique_names(variables: Sequence[DVariable]) -> list[str]:
     names: list[str] = []
     for variable in variables:
+        where = "closure" if isinstance(variable, ClosedOver) else "variables"
         name, number = variable.name, 1
-        while f"variables[{name!r}]" in names:
+        while f"{where}[{name!r}]" in names:
             name, number = f"{variable.name}_{number}", number + 1
-        names.append(f"variables[{name!r}]")
+        names.append(f"{where}[{name!r}]")
     return names

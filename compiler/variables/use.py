@@ -12,10 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dtensor.compiler.border import data_layouts_of_types
 from dtensor.compiler.jax_frontend import TracedArray
 from dtensor.dialect.errors import LayoutError
+from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType
-from dtensor.runtime.variables.variable import DVariable
+from dtensor.runtime.variables.variable import ClosedOver, DVariable
 
 if TYPE_CHECKING:
     from dtensor.compiler.source import Source
@@ -61,9 +64,25 @@ class Use:
         """The member that stands for each variable the program takes."""
         return firsts_of(self.pattern)
 
+    @property
+    def places(self) -> dict[int, int]:
+        """The argument of the program that each array of jax's is, by id, that it closes over."""
+        own = len(self.leaves)
+        return {
+            variable.key[0]: self.firsts.index(self.pattern[own + k])
+            for k, variable in enumerate(self.captured)
+            if isinstance(variable, ClosedOver) and variable.key[1] is None
+        }
+
     def members(self, leaves: Sequence[Any]) -> list[DVariable]:
         """The members of a call with these leaves."""
         return [*[leaves[i] for i in self.leaves], *self.captured]
+
+    def arguments(self, leaves: Sequence[Any]) -> list[Any]:
+        """What the program takes in a call with these leaves."""
+        members = self.members(leaves)
+        plain = [leaves[i] for i in self.plain_leaves(len(leaves))]
+        return [*[members[i].value() for i in self.firsts], *plain]
 
     def plain_leaves(self, count: int) -> list[int]:
         """Indices of those of `count` leaves that are no variables."""
@@ -102,15 +121,19 @@ class Use:
                     f"in_layouts says {layouts[leaf].short()}; a variable keeps its layout: leave "  # type: ignore[union-attr]
                     "its entry out (None)"
                 )
+        assert source.mesh is not None  # that of the variables
         donated = [arguments[leaf] for leaf in source.donated if leaf in plain]
         return dataclasses.replace(
             source,
-            in_layouts=(*[t.layout for t in self.types], *[layouts[leaf] for leaf in plain]),
+            in_layouts=(*self._layouts(source.mesh), *[layouts[leaf] for leaf in plain]),
             out_layouts=(*source.out_layouts, *[self.types[i].layout for i in self.updated]),
             results=(*source.results, *[self._result(i) for i in self.updated]),
             donated=(*self.updated, *donated),
             variables=self,
         )
+
+    def _layouts(self, mesh: Mesh) -> tuple[Layout | None, ...]:
+        return data_layouts_of_types([t.layout for t in self.types], self.types, mesh)
 
     def _result(self, index: int) -> TracedArray:
         type_ = self.types[index]

@@ -51,7 +51,8 @@ def verify(
         kwargs: its arguments by keyword.
 
     Raises:
-        CompileError: the function cannot be compiled, uses variables, or runs in several processes.
+        CompileError: the function cannot be compiled, assigns variables, or runs in several
+            processes.
         LayoutError: a layout does not fit its argument.
 
     Example:
@@ -64,7 +65,9 @@ def verify(
     if not (as_it_is and isinstance(fn, JitFunction)):
         fn = jit(fn, in_layouts=in_layouts, out_layouts=out_layouts, mesh=mesh, options=options)
     traced, leaves = fn.trace(*args, **kwargs), fn.leaves(args, kwargs)
-    return _verify(traced.lower(), leaves, as_jax_runs(traced, leaves))
+    lowered = traced.lower()
+    arguments = _arguments(lowered, leaves)
+    return _verify(lowered, arguments, as_jax_runs(traced, arguments))
 
 
 def verify_lowered(lowered: Lowered, arguments: Sequence[Any]) -> Verification:
@@ -75,18 +78,24 @@ def verify_lowered(lowered: Lowered, arguments: Sequence[Any]) -> Verification:
         arguments: the leaves of its arguments.
 
     Raises:
-        CompileError: it uses variables, or runs in several processes.
+        CompileError: it assigns variables, or runs in several processes.
     """
-    return _verify(lowered, arguments, None)
+    return _verify(lowered, _arguments(lowered, arguments), None)
+
+
+def _arguments(lowered: Lowered, leaves: Sequence[Any]) -> Sequence[Any]:
+    """What the program takes for the leaves of a call: values of variables come first."""
+    variables = lowered._source.variables
+    return leaves if variables is None else variables.arguments(leaves)
 
 
 def _verify(
     lowered: Lowered, arguments: Sequence[Any], reference: Reference | None
 ) -> Verification:
     source = lowered._source
-    if source.variables is not None:
+    if source.variables is not None and source.variables.updated:
         raise CompileError(
-            f"{source.name} uses variables, which running it again and again would change; pass "
+            f"{source.name} assigns variables, which running it again and again would change; pass "
             "their values as arguments"
         )
     if jax.process_count() > 1:

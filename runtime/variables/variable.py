@@ -11,8 +11,15 @@ import jax
 import numpy as np
 
 from dtensor.dialect.errors import CompileError, LayoutError
-from dtensor.runtime.array import TRACED, ArrayType, Kind, array_type, dtensor_of, true_array
-from dtensor.runtime.array import _unflatten as _tensor_unflatten
+from dtensor.runtime.array import (
+    TRACED,
+    ArrayType,
+    DTensor,
+    array_type,
+    dtensor_of,
+    true_array,
+)
+from dtensor.runtime.array_tree import Kind, tensor_of
 from dtensor.runtime.donation import note_alias
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.shardings import AnyLayout
@@ -266,6 +273,42 @@ class DVariable(VariableFacts):
         )
 
 
+class ClosedOver(DVariable):
+    """A DTensor or a jax.Array that a function closes over, as a variable that nobody assigns.
+
+    Attributes:
+        key: what tells it apart: the id of the array beneath, and the type of a DTensor.
+    """
+
+    key: tuple[int, ArrayType | None]
+    __slots__ = ("key",)
+
+    @classmethod
+    def of(cls, tensor: DTensor) -> ClosedOver:
+        """The variable of a DTensor, without a name."""
+        closed = cls.__new__(cls)
+        _set_up(closed, tensor._type, "", tensor._array)
+        closed.trainable = False
+        closed.key = id(tensor._array), tensor._type
+        return closed
+
+    @classmethod
+    def constant(cls, tensor: DTensor) -> ClosedOver:
+        """The variable of the jax.Array beneath a DTensor."""
+        closed = cls.of(tensor)
+        closed.key = id(tensor._array), None
+        return closed
+
+    def check_usable(self) -> None:
+        """Raise RuntimeError if the array has been deleted."""
+        if self._held.is_deleted():
+            raise RuntimeError(
+                f"array {self.name!r}, which the compiled function closes over, has been deleted "
+                "or donated; the program keeps the array that it found when it was compiled: pass "
+                "it as an argument"
+            )
+
+
 def _noted(array: jax.Array, source: Any) -> jax.Array:
     if isinstance(source, jax.Array) and array is not source:
         note_alias(array)  # of one jax.Array jax may make others with the same buffers
@@ -305,7 +348,7 @@ def _flatten(variable: DVariable) -> tuple[tuple[Any], Kind]:
 def _unflatten(of: Kind, children: tuple[Any]) -> Any:
     (child,) = children
     if is_eager():
-        return _tensor_unflatten(of, children)
+        return tensor_of(of, children)
     scope = current_scope()
     if not isinstance(child, jax.core.Tracer) or (scope is not None and scope.is_outside()):
         return child  # such as gradients: arrays like any other, to be combined with others

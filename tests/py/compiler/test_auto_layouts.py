@@ -353,7 +353,7 @@ def test_where_strategies_were_left_out_nothing_is_claimed(monkeypatch: pytest.M
 
 def test_variables_have_layouts_of_their_own() -> None:
     variable = dtensor.DVariable(dtensor.copy_to_mesh(array(32), Layout(["data"], MESHES["8"])))
-    with pytest.raises(dtensor.CompileError, match="uses variables, whose layouts are their own"):
+    with pytest.raises(dtensor.CompileError, match=r"uses variables .* layouts are their own"):
         dtensor.jit(lambda x: x + variable, in_layouts=AUTO, mesh=MESHES["8"]).lower(array(32))
 
 

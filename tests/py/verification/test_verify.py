@@ -272,10 +272,15 @@ def test_arrays_are_needed() -> None:
         dtensor.verify(lambda a: a, shape, in_layouts=laid(("y",)))
 
 
-def test_variables_are_refused() -> None:
+def test_variables_are_read_and_not_assigned() -> None:
     kept = dtensor.DVariable(dtensor.copy_to_mesh(np.ones(8, np.float32), *laid(("y",))))
-    with pytest.raises(dtensor.CompileError, match="uses variables"):
-        dtensor.verify(lambda a: a + kept, np.ones(8, np.float32), mesh=MESH)
+    array = dtensor.copy_to_mesh(np.arange(8, dtype=np.float32), *laid(("x",)))
+    x = np.ones(8, np.float32)
+    found = dtensor.verify(lambda a: (a + kept) * array, x, mesh=MESH)
+    assert found.ok, found
+    assert found.operations >= 2
+    with pytest.raises(dtensor.CompileError, match="assigns variables"):
+        dtensor.verify(lambda a: kept.assign(a), x, mesh=MESH)
 
 
 def uneven(a: Any, b: Any) -> Any:
