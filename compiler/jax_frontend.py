@@ -217,9 +217,12 @@ def _lower(traced: Any, equations: Sequence[Any], mesh: Mesh | None, target: Tar
 
 
 class ClosesOverError(Exception):
-    """A function closes over `arrays`, which a program takes as arguments, laid out as they are."""
+    """A function closes over `arrays`, which a program takes as arguments, laid out as they are.
 
-    def __init__(self, arrays: Sequence[DTensor]) -> None:
+    Each is there as jax has it, and as a DTensor.
+    """
+
+    def __init__(self, arrays: Sequence[tuple[jax.Array, DTensor]]) -> None:
         super().__init__()
         self.arrays = arrays
 
@@ -227,7 +230,7 @@ class ClosesOverError(Exception):
 def _find_arrays(constants: Sequence[Any], mesh: Mesh | None) -> None:
     """Raise ClosesOverError if constants are split over the mesh: jax would gather them."""
     arrays = [
-        from_jax(value, mesh)
+        (value, from_jax(value, mesh))
         for value in filter(_is_split, constants)
         if layout_of(value.sharding, value.ndim, mesh) is not None
     ]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from types import CodeType, FunctionType
 from typing import Any
 
 import jax
 from jax.sharding import NamedSharding
 
 from dtensor.compiler.calls import StaticArgs, check_widths
+from dtensor.compiler.explicit import explicit_sharding
 from dtensor.compiler.jax_frontend import ClosesOverError, TracedProgram, trace
 from dtensor.compiler.parameters import name_of
 from dtensor.compiler.targets.target import Target
@@ -22,6 +24,7 @@ from dtensor.compiler.variables.use import NO_VARIABLES, Use, firsts_of, is_vari
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import ArrayType, DTensor
+from dtensor.runtime.context import has_explicit_axes
 from dtensor.runtime.variables.facts import value_of
 from dtensor.runtime.variables.variable import ClosedOver, DVariable
 
@@ -100,7 +103,7 @@ def trace_call(call: Call, leaves: Sequence[Any] | None) -> tuple[TracedProgram,
         except _IncompleteError as error:
             captured += _named(call.fn, error.found)
         except ClosesOverError as error:
-            captured += _named(call.fn, map(ClosedOver.constant, error.arrays))
+            captured += _named(call.fn, [ClosedOver.constant(*found) for found in error.arrays])
             places = {}
     raise CompileError(
         f"{name_of(call.fn)} uses other variables each time it is traced, such as "
@@ -112,20 +115,34 @@ def _named(fn: Callable[..., Any], found: Iterable[DVariable]) -> tuple[DVariabl
     """What a function has used; arrays among it get the names that the function has for them."""
     found = tuple(found)
     arrays = [variable for variable in found if isinstance(variable, ClosedOver)]
-    if arrays:
-        try:
-            seen = inspect.getclosurevars(inspect.unwrap(fn))
-        except TypeError:  # no function of Python's
-            names = {}
-        else:
-            names = {
-                id(getattr(value, "_array", value)): name
-                for name, value in {**seen.globals, **seen.nonlocals}.items()
-                if type(value) is DTensor or isinstance(value, jax.Array)
-            }
-        for number, array in enumerate(arrays):
-            array.name = names.get(array.key[0], f"array {number}")
+    names = _names_of_arrays(fn) if arrays else {}
+    for number, array in enumerate(arrays):
+        array.name = names.get(array.key[0], f"array {number}")
     return found
+
+
+def _names_of_arrays(fn: Callable[..., Any]) -> dict[int, str]:
+    """The names that a function, or one inside of it, has for arrays from outside, by their ids."""
+    inside = inspect.unwrap(fn)
+    if not isinstance(inside, FunctionType):
+        return {}
+    known = dict(inside.__globals__)
+    for name, cell in zip(inside.__code__.co_freevars, inside.__closure__ or (), strict=True):
+        with suppress(ValueError):  # one that has nothing yet
+            known[name] = cell.cell_contents
+    used = {name: known[name] for name in _names_in(inside.__code__) if name in known}
+    return {
+        id(getattr(value, "_array", value)): name
+        for name, value in used.items()
+        if type(value) is DTensor or isinstance(value, jax.Array)
+    }
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from (*code.co_names, *code.co_freevars)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names_in(inner)
 
 
 def _use(
@@ -186,9 +203,7 @@ class _Attempt:
 
     def __init__(self, call: Call, use: Use, passed: Sequence[DVariable]) -> None:
         self.updated: tuple[int, ...] = ()
-        self.structs = [
-            jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type) for t in use.types
-        ]
+        self.structs = [_struct_of(type_) for type_ in use.types]
         variables = _representatives(use, passed)
 
         def function(values: list[Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -207,6 +222,13 @@ class _Attempt:
             return results, list(assigned.values())
 
         self.function = _like(call.fn, function)
+
+
+def _struct_of(type_: ArrayType) -> jax.ShapeDtypeStruct:
+    sharding = explicit_sharding(type_.layout, type_.shape) if has_explicit_axes() else None
+    return jax.ShapeDtypeStruct(
+        type_.shape, type_.dtype, weak_type=type_.weak_type, sharding=sharding
+    )
 
 
 def _representatives(use: Use, passed: Sequence[DVariable]) -> list[DVariable]:

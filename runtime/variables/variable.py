@@ -278,10 +278,12 @@ class ClosedOver(DVariable):
 
     Attributes:
         key: what tells it apart: the id of the array beneath, and the type of a DTensor.
+        constants: the jax.Array, which keeps its id meanwhile.
     """
 
     key: tuple[int, ArrayType | None]
-    __slots__ = ("key",)
+    constants: tuple[jax.Array, ...]
+    __slots__ = ("constants", "key")
 
     @classmethod
     def of(cls, tensor: DTensor) -> ClosedOver:
@@ -289,14 +291,14 @@ class ClosedOver(DVariable):
         closed = cls.__new__(cls)
         _set_up(closed, tensor._type, "", tensor._array)
         closed.trainable = False
-        closed.key = id(tensor._array), tensor._type
+        closed.key, closed.constants = (id(tensor._array), tensor._type), ()
         return closed
 
     @classmethod
-    def constant(cls, tensor: DTensor) -> ClosedOver:
-        """The variable of the jax.Array beneath a DTensor."""
+    def constant(cls, array: jax.Array, tensor: DTensor) -> ClosedOver:
+        """The variable of a jax.Array, which as a DTensor is `tensor`."""
         closed = cls.of(tensor)
-        closed.key = id(tensor._array), None
+        closed.key, closed.constants = (id(array), None), (array,)
         return closed
 
     def check_usable(self) -> None:

@@ -78,11 +78,15 @@ def test_a_dtensor_from_outside_is_an_argument(form: str) -> None:
 
 def test_it_keeps_its_layout_and_its_name() -> None:
     w, held = copy_to_mesh(W, Layout(["x", "y"], MESH)), {"w": copy_to_mesh(W, ROWS)}
-    step = dtensor.jit(lambda a: (a @ w + a @ held["w"], w), in_layouts=ROWS)
+
+    def inner(a: Any) -> Any:
+        return jax.grad(lambda b: (b @ held["w"]).sum())(a)[:, :8]
+
+    step = dtensor.jit(lambda a: (inner(a) + jax.vmap(lambda b: b @ w)(a), w), in_layouts=ROWS)
     lowered = step.lower(A)
     text = lowered.explain()
     assert 'argument closure[\'w\']: float32 16x8, [{"x"}, {"y"}]' in text
-    assert "argument closure['array 1']: float32 16x8, [{\"x\"}, {}]" in text
+    assert "argument closure['array 0']: float32 16x8, [{\"x\"}, {}]" in text
     assert step(A)[1].layout == w.layout
     assert lowered.compile().in_layouts == ((ROWS,), {})
     assert dtensor.jit(lambda: w * 2)().layout == w.layout  # it has the mesh, too
@@ -122,6 +126,20 @@ def test_both_and_an_argument_of_the_same_array() -> None:
     step = dtensor.jit(update, in_layouts=ROWS)
     check(step(A), A @ (2 * W))
     check(step(A), A @ (3 * W))
+
+
+def test_under_explicit_axes_it_has_its_sharding_in_jax_s_types() -> None:
+    explicit = jax.make_mesh((2, 4), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+    with jax.set_mesh(explicit):
+        split = jax.device_put(W, NamedSharding(explicit, P(None, "y")))
+        a = jax.device_put(A, NamedSharding(explicit, P("x", None)))
+        tensor: Any = dtensor.from_jax(split)
+        for fn in (lambda a: a @ split, lambda a: a @ tensor, lambda a: (a * 2) @ jnp.sin(tensor)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                step = dtensor.jit(fn)
+                assert step(a).layout.short() == '[{"x"}, {"y"}]'
+            assert len(step.lower(a)._source.args) == 2
 
 
 def test_what_stays_a_constant_is_said() -> None:
