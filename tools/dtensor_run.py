@@ -54,7 +54,7 @@ def main() -> None:
 def run(argv: Sequence[str]) -> int:
     """Do what the command line asks, and return the exit status."""
     try:
-        return _run(_parser().parse_args(argv))
+        return _run(_parser().parse_intermixed_args(argv))
     except SystemExit as done:  # argparse after --help
         return int(done.code or 0)
     except (DTensorError, OSError, ValueError, RuntimeError) as wrong:  # XLA's are the last
@@ -97,7 +97,7 @@ def _run(options: argparse.Namespace) -> int:
     count = _device_count(source, "<stdin>" if is_piped else options.file, mesh)
     virtual = count if options.device_type.upper() == "CPU" else None
     dtensor.initialize_accelerator_system(options.device_type, num_logical_cpu_devices=virtual)
-    on = None if mesh is None else dtensor.create_mesh(mesh.axes)
+    on = None if mesh is None else dtensor.create_mesh(mesh.axes, mesh.symbol)
     lowered = dtensor.lower_mlir(source if is_piped else options.file, mesh=on)
     arguments = _arguments(options, lowered.args)
     if options.verify:

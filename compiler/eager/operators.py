@@ -135,6 +135,8 @@ def _traced(name: str, x: Any, y: Any) -> Any:
         return None
     if isinstance(y, DTensor):
         y = in_program(y)
+    elif type(y) is list and (array := array_of_list(y)) is not None:
+        y = array
     is_operand = type(y) in NUMBERS or is_host_array(y)
     return _BINARY[name](in_program(x), y) if is_operand else None
 

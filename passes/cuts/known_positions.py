@@ -53,7 +53,8 @@ _SPARSEST = 64  # elements of the whole for each that is written
 def write_as_cuts(function: Rewriting) -> None:
     """Rewrite what reads or writes at known positions."""
     for op in function.named(*INDEXED):
-        function.replace(op, _WRITTEN[op.name](op, function))
+        if len(op.results) == 1:  # a scatter may have several
+            function.replace(op, _WRITTEN[op.name](op, function))
 
 
 @dataclass(frozen=True)

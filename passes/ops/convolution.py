@@ -162,11 +162,8 @@ def _scale_groups(operation: ir.Operation, name: str, times: int, over: int) -> 
         operation.attributes[name] = index_attr(groups * times // over)
 
 
-def convolution_ties(op: OpInfo) -> list[padding.TiedDims]:
-    """Windows read zeros beyond the end; so do both sides where windows walk over the kernel.
-
-    A group more of several features on one side makes that side longer by them.
-    """
+def _window_ties(op: OpInfo) -> list[padding.TiedDims]:
+    """Windows read zeros beyond the end; so do both sides where windows walk over the kernel."""
     numbers = convolution_numbers(op.operation)
     ties: list[padding.TiedDims] = []
     for dim in _windows(op, numbers):
@@ -182,6 +179,15 @@ def convolution_ties(op: OpInfo) -> list[padding.TiedDims]:
         is_filled = (is_read or dim.window.folds is not None) and dim.window.ends is None
         fill = Reduction.SUM if is_filled else padding.Fill.ANY
         ties.append(longer_windows.window_tie(1, dim, fill))
+    return ties
+
+
+def convolution_ties(op: OpInfo) -> list[padding.TiedDims]:
+    """Those of windows; and a group more makes each side longer by the features that it has of it.
+
+    No side can have groups that the others lack.
+    """
+    ties, numbers = _window_ties(op), convolution_numbers(op.operation)
     for name, lhs in _grouped(op.operation):
         groups = group_count(op.operation, name)
         kernel, result = (
@@ -196,7 +202,12 @@ def convolution_ties(op: OpInfo) -> list[padding.TiedDims]:
         if groups > 1 and {groups} != set(sizes):
             places = ((0, lhs), (1, kernel), (~0, result))
             pairs = zip(places, sizes, strict=True)
-            ties.append(tuple(padding.Along(*place, size // groups) for place, size in pairs))
+            # XLA multiplies what is of other groups by zero: it must be finite.
+            tie = [
+                padding.Along(*place, size // groups, Reduction.SUM, together=True)
+                for place, size in pairs
+            ]
+            ties.append(tuple(tie))
     return ties
 
 
@@ -245,7 +256,7 @@ CONVOLUTION = OpDef(
         padding.reducing,
         lengthen_convolution,
         convolution_ties,
-        padding.in_reach(convolution_ties),
+        padding.in_reach(_window_ties),
     ),
     known=_known,
 )

@@ -114,6 +114,8 @@ def lengthen_pad(op: Grown) -> None:
             first, end = max(-lows[d], 0), op.true_operand(0)[d] - max(-highs[d], 0)
             kept = (0, first - gone, end - first)
             moved[d] = [(1, 0, max(lows[d], 0)), kept, (1, 0, max(highs[d], 0))]
+            if first >= end:  # nothing is left but padding
+                moved[d] = [(1, 0, op.true_result(0)[d])]
             lows[d] = -gone
         if size == padded:
             gaps[d] = 0  # there were none in one element
@@ -239,12 +241,11 @@ def _completed(
     It moves with the longest that comes from an operand as long as the result, so that it costs
     nothing to fetch.
     """
-    place, shift, main = 0, 0, (-1, 0, 0)
+    place, shift, main = 0, 0, (sizes.index(size), 0, 0)
     for row in rows:
         if sizes[row[0]] == size and row[2] > main[2]:
             main, shift = row, place - row[1]
         place += row[2]
-    assert main[0] >= 0, "an operand as long as the result"
     first = (place - shift) % size
     taken = min(size - place, size - first)
     rest = [(main[0], first, taken), (main[0], 0, size - place - taken)]

@@ -39,6 +39,7 @@ class Along(NamedTuple):
         scale: what its length is in proportion to.
         fill: what it must hold beyond its end, if it is of an operand.
         times: of how many elements shards have a multiple, where it is split as others are.
+        together: whether the others grow with it, even those that divide as they are.
     """
 
     slot: int
@@ -46,6 +47,7 @@ class Along(NamedTuple):
     scale: int = 1
     fill: Fill | Reduction = Fill.ANY
     times: int = 1
+    together: bool = False
 
 
 TiedDims = tuple[Along, ...]
@@ -60,8 +62,8 @@ def is_little_apart(op: OpInfo, tie: TiedDims) -> bool:
 
 
 def in_proportion(op: OpInfo, tie: TiedDims) -> bool:
-    """Whether the lengths of a tie are in proportion as they are."""
-    return _proportion(op, tie)[1] == 0
+    """Whether the lengths of a tie are in proportion as they are, and some may stay so."""
+    return _proportion(op, tie)[1] == 0 and not tie[0].together
 
 
 def _proportion(op: OpInfo, tie: TiedDims) -> tuple[int, int]:

@@ -46,6 +46,7 @@ class LengthClass:
         lengths: theirs.
         asked: the layouts given that split one of them.
         wished: those of dimensions that are better divided too, for operations tie them to others.
+        steps: of what a length of scale 1 is a multiple, besides.
         parts: into how many equal parts they should divide besides, if they get not twice as long.
         place: the first of the dimensions that a layout given splits, or a neighbour's shards do.
     """
@@ -53,6 +54,7 @@ class LengthClass:
     lengths: dict[Length, None] = field(default_factory=dict)
     asked: dict[Asked, None] = field(default_factory=dict)
     wished: dict[Length, None] = field(default_factory=dict)
+    steps: dict[Fraction, None] = field(default_factory=dict)
     parts: int = 1
     place: float = math.inf
 
@@ -64,10 +66,12 @@ class LengthClass:
             self.lengths |= other.lengths
             self.asked |= other.asked
             self.wished |= other.wished
+            self.steps |= other.steps
             return
         self.lengths |= {(factor * scale, size): None for scale, size in other.lengths}
         self.asked |= {replace(each, scale=factor * each.scale): None for each in other.asked}
         self.wished |= {(factor * scale, size): None for scale, size in other.wished}
+        self.steps |= {step / factor: None for step in other.steps}
 
     @property
     def word(self) -> Dim | None:
@@ -173,8 +177,11 @@ class Classes:
         scales: Sequence[int],
         all_divide: bool = False,
         some_stay: bool = False,
+        in_steps: bool = False,
     ) -> bool:
         """Let dimensions grow together, lengths in proportion to `scales`, if that is worth it.
+
+        With `in_steps` each has a multiple of its scale in elements.
 
         It is not worth it where
 
@@ -191,11 +198,13 @@ class Classes:
         if one is None:
             return False
         sizes = self._places.sizes
+        unit = self._unit(numbers, scales)
+        if in_steps:
+            one.steps[1 / unit] = None
         if not any(_grown(self._of(n)) for n in numbers if self._of(n).asked):
             if all(sizes[n] % split == 0 for n in numbers for split in one.splits):
                 return False
         length = _length(one)
-        unit = self._unit(numbers, scales)
         most = max(one.splits)
         stay = [n for n in numbers if some_stay and self._divides(n, most)]
         for number, scale in zip(numbers, scales, strict=True):
@@ -292,7 +301,7 @@ def _grown(one: LengthClass) -> int | None:
 
 def _length(one: LengthClass) -> Fraction:
     """How long a dimension of scale 1 becomes."""
-    step = _common([*(1 / scale for scale, _ in one.lengths), *_steps(one)])
+    step = _common([*(1 / scale for scale, _ in one.lengths), *one.steps, *_steps(one)])
     least = max(size / scale for scale, size in one.lengths)
     parts = _common([step, *(one.parts / each.scale for each in one.asked)])
     if _ceil(least, parts) <= _MOST_TIMES * least:

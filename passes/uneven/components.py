@@ -322,7 +322,7 @@ def _tie(
             scales = [along.scale for along in tie]
             is_near = (node.index, tie) in near
             some_stay = may_stay and (is_near or in_proportion(node.info, tie))
-            if classes.tie(places_of(node, tie), scales, is_near, some_stay):
+            if classes.tie(places_of(node, tie), scales, is_near, some_stay, tie[0].together):
                 fill(node, tie)
             else:
                 left.append((node, tie))

@@ -58,7 +58,8 @@ class DTensorCheckpoint:
         root: a pytree, or an object whose attributes hold them; its names stand at the top.
         checksums: whether saved elements get checksums, which restoring compares.
         **kwargs: DVariables, DTensors, other arrays, numbers and texts, or pytrees and objects that
-            hold them. Each is an attribute of the checkpoint, by its keyword.
+            hold them. Each is an attribute of the checkpoint, by its keyword; attributes that are
+            set later are saved as well.
 
     Variables are assigned when they are restored; other values are replaced where they are: in a
     dict, list or attribute, or as the checkpoint's own attribute. Every client calls each method.
@@ -75,17 +76,29 @@ class DTensorCheckpoint:
         self, mesh: AnyMesh, root: Any = None, *, checksums: bool = True, **kwargs: Any
     ) -> None:
         self.mesh = as_mesh(mesh)
-        self._names = tuple(kwargs)
+        self._names: tuple[str, ...] = ()
         self._root = root
         self._counter = 0
         self._checksums = checksums
         self._saving: Saving | None = None
-        taken = next((name for name in kwargs if hasattr(self, name)), None)
-        if taken is not None:
-            raise CheckpointError(
-                f"DTensorCheckpoint cannot hold '{taken}', which is its own; use another keyword"
-            )
-        vars(self).update(kwargs)
+        for name, value in kwargs.items():
+            self._hold(name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_") or name == "mesh":
+            super().__setattr__(name, value)
+        else:
+            self._hold(name, value)
+
+    def _hold(self, name: str, value: Any) -> None:
+        """Save a value from now on, by the name of an attribute."""
+        if name not in self._names:
+            if hasattr(self, name):
+                raise CheckpointError(
+                    f"DTensorCheckpoint cannot hold '{name}', which is its own; use another name"
+                )
+            self._names += (name,)
+        vars(self)[name] = value
 
     def __repr__(self) -> str:
         held = [*(["root"] if self._root is not None else []), *self._names]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,11 @@ from dtensor.runtime.padding import even_layout
 from dtensor.runtime.placement import named_sharding
 
 _one_at_a_time = threading.Lock()  # orbax numbers what it begins, and waits for ever if two do
+_unfinished: set[Saving] = set()  # what is being saved, and nobody has waited for
 _shared: set[tuple[Path, tuple[int, ...]]] = set()  # folders that these clients have all seen
 
 
-@dataclass
+@dataclass(eq=False)
 class Saving:
     """A checkpoint that these clients are writing, by orbax's manager."""
 
@@ -57,6 +59,7 @@ class Saving:
         Raises:
             CheckpointError: it could not be written. What was there before still is.
         """
+        _unfinished.discard(self)
         self.all_try(lambda: self.manager.close())
         self._clear()
 
@@ -135,7 +138,23 @@ def write_checkpoint(
             saving.manager.save(number, args=args.Composite(**items), force=True)
 
         saving.all_try(save)
+    _finish_at_exit()
+    _unfinished.add(saving)
     return saving
+
+
+@cache
+def _finish_at_exit() -> None:
+    """Let the end of the program wait for what is being saved, which orbax would wait for in vain.
+
+    What is registered last comes first: this, before the pools of threads end that orbax uses.
+    """
+
+    def finish() -> None:
+        for saving in list(_unfinished):
+            saving.wait()
+
+    threading._register_atexit(finish)  # type: ignore[attr-defined]
 
 
 def _begin(series: Series, clients: tuple[int, ...]) -> int:
@@ -155,7 +174,7 @@ def _begin(series: Series, clients: tuple[int, ...]) -> int:
         return int(number)
 
     def look() -> None:
-        if not series.shows(mark):
+        if not series.shows(mark, f"{jax.process_index()}"):
             raise CheckpointError(
                 f"{series.root} is not the folder of that path on client {clients[0]}, and each "
                 "client would write its part to its own; save to a file system that all see"

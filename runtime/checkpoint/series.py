@@ -97,16 +97,23 @@ class Series:
             (place / _MARK).write_text("")  # a store of objects has no empty folders
         return place
 
-    def shows(self, mark: str) -> bool:
+    def shows(self, mark: str, own: str) -> bool:
         """Whether what another client marked is here, or comes within the seconds a network takes.
 
         Args:
             mark: the path, on that client.
+            own: the name of a file to write there in turn.
+
+        Raises:
+            CheckpointError: it cannot be written.
         """
         place = self.root / mark.rpartition("/")[2] / _MARK
         until = time.monotonic() + _NETWORK_SECONDS
         while not (is_here := place.exists()) and time.monotonic() < until:
             time.sleep(0.1)
+        if is_here:
+            with self._writing():
+                (place.parent / own).write_text("")
         return is_here
 
     def clear(self, number: int) -> None:

@@ -20,6 +20,7 @@ _SETTINGS = {
     environment.JOBS: environment.jobs,
     environment.JOB_NAME: environment.job_name,
     environment.ENABLE_HEARTBEAT: environment.heartbeat_enabled,
+    "XLA_FLAGS": environment.xla_flags,
 }
 """What all clients must have alike, and the questions that refuse a malformed value."""
 
@@ -179,8 +180,8 @@ def _connect(seat: environment.Seat | None) -> None:
     seconds = environment.client_timeout()
     heartbeat = environment.heartbeat_enabled()
     options = {"heartbeat_timeout_seconds": HEARTBEAT_SECONDS} if heartbeat else {}
-    listen_where_others_reach(seat)
-    with meeting(seat, seconds) as address:
+    with meeting(seat, seconds) as (address, hosts):
+        listen_where_others_reach(hosts)
         jax.distributed.initialize(
             address,
             seat.count,

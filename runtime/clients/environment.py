@@ -39,6 +39,7 @@ PEER_LOST = 75  # exit status of a client that ends because another one is lost;
 
 _TORCHRUN = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:]+):(\d{1,5})", re.ASCII)
+_OWN_FLAGS = ("dump", "device_count", "profile", "log", "cache_dir")  # of XLA, as clients differ
 _WORDS = {True: ("true", "1", "yes", "on"), False: ("false", "0", "no", "off")}
 
 
@@ -300,3 +301,10 @@ def _integer(name: str, text: str, least: int) -> int:
 
 def _bad(name: str, text: str, needed: str) -> ConfigError:
     return ConfigError(f"environment variable {name} is {text!r}: {needed}")
+
+
+def xla_flags() -> str:
+    """XLA's flags that change programs: clients that compile otherwise exchange other bytes."""
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    kept = sorted(flag for flag in flags if not any(part in flag for part in _OWN_FLAGS))
+    return " ".join(kept) or "none"

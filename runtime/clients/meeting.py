@@ -20,13 +20,15 @@ from jaxlib import _jax
 from dtensor.dialect.errors import ClientError
 from dtensor.runtime.clients.environment import Seat, client_name
 
-_ADDRESS = "dtensor/address"
+_PORT, _HOSTS = "dtensor/port", "dtensor/host"
 _SILENT_SECONDS = 3600  # nobody is given up while the clients meet, before the time is up
 
 
 @contextmanager
-def meeting(seat: Seat, seconds: float) -> Iterator[str]:
-    """Wait until all clients are here; gives the address at which jax shall connect them.
+def meeting(seat: Seat, seconds: float) -> Iterator[tuple[str, list[str]]]:
+    """Wait until all clients are here; gives the address at which jax shall connect this one.
+
+    And by what host each client has reached client 0.
 
     Inside, all must connect: client 0 closes the meeting afterwards, when everybody has left it.
 
@@ -58,12 +60,19 @@ def meeting(seat: Seat, seconds: float) -> Iterator[str]:
             service.shutdown()
 
 
-def _address(client: Any, seat: Seat, seconds: float) -> str:
+def _address(client: Any, seat: Seat, seconds: float) -> tuple[str, list[str]]:
     try:
         client.connect()
         if seat.index == 0:
-            client.key_value_set(_ADDRESS, _address_for_jax(seat))
-        address = client.blocking_key_value_get(_ADDRESS, math.ceil(seconds) * 1000)
+            client.key_value_set(_PORT, str(_port_for_jax(seat)))
+        # Each has its own name for the machine of client 0, which calls itself localhost perhaps.
+        host = seat.address.rpartition(":")[0]
+        client.key_value_set(f"{_HOSTS}/{seat.index}", host)
+        port = client.blocking_key_value_get(_PORT, math.ceil(seconds) * 1000)
+        hosts = [
+            client.blocking_key_value_get(f"{_HOSTS}/{index}", math.ceil(seconds) * 1000)
+            for index in range(seat.count)
+        ]
         client.shutdown()
     except RuntimeError as error:
         said = str(error)
@@ -72,7 +81,7 @@ def _address(client: Any, seat: Seat, seconds: float) -> str:
         except RuntimeError as last:  # it says here why it could not connect
             said += f" {last}"
         raise ClientError(_why(seat, seconds, said)) from None
-    return str(address)
+    return f"{host}:{port}", hosts
 
 
 def _service(seat: Seat, bind: str, wait: int) -> Any:
@@ -95,14 +104,14 @@ def _service(seat: Seat, bind: str, wait: int) -> Any:
     )
 
 
-def _address_for_jax(seat: Seat) -> str:
+def _port_for_jax(seat: Seat) -> int:
     """Another port of client 0: the first one still belongs to the service that all leave."""
     port = int(os.environ.get("JAX_COORDINATOR_BIND_ADDRESS", ":0").rpartition(":")[2])
     if port in (0, int(seat.address.rpartition(":")[2])):
         with socket.socket() as free:
             free.bind(("", 0))
             port = free.getsockname()[1]
-    return f"{seat.address.rpartition(':')[0]}:{port}"
+    return port
 
 
 def _why(seat: Seat, seconds: float, said: str) -> str:

@@ -8,37 +8,40 @@ for it in vain. There it is told the address from which this machine reaches cli
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 
 from dtensor.runtime.clients import coordination
-from dtensor.runtime.clients.environment import Seat
 
 _ELSEWHERE = "192.0.2.1"  # reserved for documentation (RFC 5737): the way there leaves the machine
 
 
-def listen_where_others_reach(seat: Seat) -> None:
-    """Have gloo listen where the clients of other machines find it, before jax starts its CPUs."""
-    own = address_for_others(seat, socket.gethostname())
+def listen_where_others_reach(hosts: Sequence[str]) -> None:
+    """Have gloo listen where the clients of other machines find it, before jax starts its CPUs.
+
+    Args:
+        hosts: by what host each client reaches client 0.
+    """
+    own = address_for_others(hosts, socket.gethostname())
     if own is not None:
         coordination.listen_at(own)
 
 
-def address_for_others(seat: Seat, name: str) -> str | None:
+def address_for_others(hosts: Sequence[str], name: str) -> str | None:
     """The address of this machine, which calls itself `name`; None where that name will do.
 
-    It will do where its address is not the machine's loopback, and where client 0 is said to be at
-    the loopback: then all are on one machine.
+    It will do where its address is not the machine's loopback, and where all clients reach client 0
+    at the loopback: then they are on one machine.
     """
     named = list(_addresses(name))
     if named and not any(map(_is_loopback, named)):
         return None
-    host = seat.address.rpartition(":")[0].strip("[]")
-    if host == "localhost" or _is_loopback(host):
-        return None
-    # Client 0 may have been named by the name that is the loopback on its own machine.
-    ways = (_from(to) for to in (*_addresses(host), _ELSEWHERE))
-    return next((own for own in ways if own is not None and not _is_loopback(own)), None)
+    hosts = [host.strip("[]") for host in dict.fromkeys(hosts)]
+    apart = [host for host in hosts if host != "localhost" and not _is_loopback(host)]
+    # To client 0 itself its name may be that of the loopback.
+    ways = [address for host in apart for address in _addresses(host)]
+    found = map(_from, (*ways, _ELSEWHERE) if apart else ())
+    return next((own for own in found if own is not None and not _is_loopback(own)), None)
 
 
 def _addresses(host: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.clients import agreement
 from dtensor.runtime.data.batches import Batches, Batching, bound, by_number, check_enough, in_order
 from dtensor.runtime.data.elements import at
 from dtensor.runtime.data.prefetch import ReadAhead
@@ -104,6 +105,19 @@ class DTensorDataset:
             self._batching = batching
         return self._batching
 
+    def _agree(self, start: int) -> None:
+        """Check that all clients begin a pass over as many batches, with the same one."""
+        clients = agreement.clients_of(self.mesh)
+        if len(clients) > 1 and jax.process_index() in clients:
+            length = self._source.length
+            facts = {
+                "the number of examples in a dataset": "unknown" if length is None else str(length),
+                "the batch size": str(self.global_batch_size),
+                "the batch that comes next": str(start),
+            }
+            remedy = "all clients must pass the whole dataset, and the same state"
+            agreement.agree("pass over a dataset", clients, facts, remedy)
+
     def _batches(self, start: int, state: Any) -> Batches:
         """The batches from a number on, where the source's own position is `state`, if known."""
         batching, source, size = self._resolved(), self._source, self.global_batch_size
@@ -184,6 +198,7 @@ class DTensorIterator(AbstractContextManager["DTensorIterator", None]):
                 "constant of the program; ask for it outside and pass it in"
             )
         if self._batches is None:
+            self._dataset._agree(self._next[0])
             batches = self._dataset._batches(*self._next)
             ahead = self._dataset._prefetch
             self._batches = ReadAhead(batches, ahead) if ahead else batches

@@ -123,6 +123,42 @@ def test_older_operations_run_where_their_data_is() -> None:
     assert not [r for r in compiled.ledger["records"] if r["kind"] == "fallback"]
 
 
+@pytest.mark.parametrize("layout", [None, ["x", None], [None, "y"], [("y", "x"), None]])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_scatter_of_several_arrays(layout: Any, is_known: bool) -> None:
+    places = np.array([5, 0, 5, 9, 2], np.int32)
+    rows = (
+        "constant dense<[5, 0, 5, 9, 2]> : tensor<5xi32>" if is_known else "abs %i : tensor<5xi32>"
+    )
+    program = f"""
+    func.func @main(%a: tensor<10x8xf32>, %b: tensor<10x8xi32>, %i: tensor<5xi32>,
+        %u: tensor<5x8xf32>, %v: tensor<5x8xi32>) -> (tensor<10x8xf32>, tensor<10x8xi32>) {{
+      %j = stablehlo.{rows}
+      %0:2 = "stablehlo.scatter"(%a, %b, %j, %u, %v) <{{
+        scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],
+          inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>
+      }}> ({{
+      ^bb0(%c: tensor<f32>, %d: tensor<i32>, %e: tensor<f32>, %f: tensor<i32>):
+        %s = stablehlo.add %c, %e : tensor<f32>
+        %m = stablehlo.maximum %d, %f : tensor<i32>
+        stablehlo.return %s, %m : tensor<f32>, tensor<i32>
+      }}) : (tensor<10x8xf32>, tensor<10x8xi32>, tensor<5xi32>, tensor<5x8xf32>, tensor<5x8xi32>)
+        -> (tensor<10x8xf32>, tensor<10x8xi32>)
+      return %0#0, %0#1 : tensor<10x8xf32>, tensor<10x8xi32>
+    }}
+    """
+    rng = np.random.default_rng(0)
+    a, u = (rng.normal(size=(n, 8)).astype(np.float32) for n in (10, 5))
+    b, v = (rng.integers(0, 9, size=(n, 8)).astype(np.int32) for n in (10, 5))
+    given = None if layout is None else Layout(layout, MESH)
+    run = compile_mlir(program, mesh=MESH, in_layouts=[given, given, None, None, given])
+    added, largest = run(a, b, places, u, v)
+    np.add.at(a, places, u)
+    np.maximum.at(b, places, v)
+    np.testing.assert_allclose(np.asarray(added.to_jax()), a, rtol=1e-6)
+    np.testing.assert_array_equal(np.asarray(largest.to_jax()), b)
+
+
 @pytest.mark.parametrize("batch", [32, 30])
 def test_batch_norm_of_a_split_batch(batch: int) -> None:
     """Shards send sums of one number per feature, of batches that do not divide too."""

@@ -90,6 +90,10 @@ def test_it_keeps_its_layout_and_its_name() -> None:
     assert step(A)[1].layout == w.layout
     assert lowered.compile().in_layouts == ((ROWS,), {})
     assert dtensor.jit(lambda: w * 2)().layout == w.layout  # it has the mesh, too
+    check(
+        dtensor.jit(lambda: w * list(range(8)) - ([1.5] * 8 - w))(),
+        W * np.arange(8, dtype=np.float32) - 1.5 + W,
+    )
     assert dtensor.verify(lambda a: a @ w, A, in_layouts=ROWS).ok
 
 

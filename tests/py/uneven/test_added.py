@@ -118,3 +118,17 @@ def test_gradients_of_sums_of_squares(mode: str, mesh: Mesh) -> None:
     layout = Layout(["x", UNSHARDED], mesh)
     compiled = check(jax.grad(loss), X, mesh=mesh, in_layouts=(layout,), out_layouts=layout)
     assert mode == "edge" or not gathered(compiled)
+
+
+@pytest.mark.parametrize("size", [1, 3, 6])
+@pytest.mark.parametrize(("low", "high"), [(-2, 8), (-7, 9), (2, -1), (8, -7), (-1, 3), (3, -3)])
+def test_padding_may_take_the_place_of_all_elements(size: int, low: int, high: int) -> None:
+    if low + size + high < 0:
+        return
+    x = np.arange(1, 2 * size + 1, dtype=np.float32).reshape(2, size)
+    for axes in ("x", "y", ("y", "x")):
+        check(
+            lambda x: lax.pad(x * 2, jnp.float32(1.5), ((0, 0, 0), (low, high, 0))) + 1,
+            x,
+            in_layouts=Layout([UNSHARDED, axes], GRID),
+        )

@@ -34,13 +34,13 @@ def bucket() -> Iterator[None]:
 def test_numbered_checkpoints_in_a_bucket() -> None:
     checkpoint = DTensorCheckpoint(mesh_8(), step=1)
     assert checkpoint.save("s3://bucket/runs/c") == "s3://bucket/runs/c-1"
-    checkpoint.step = 2  # type: ignore[attr-defined]
+    checkpoint.step = 2
     path = checkpoint.save("s3://bucket/runs/c", max_to_keep=1)
     assert path == "s3://bucket/runs/c-2"
     assert latest_checkpoint("s3://bucket/runs") == path
     later = DTensorCheckpoint(mesh_8(), step=0)
     later.restore(path)
-    assert later.step == 2  # type: ignore[attr-defined]
+    assert later.step == 2
     with pytest.raises(CheckpointError, match="there is no checkpoint at s3://bucket/runs/c-1"):
         list_checkpoint("s3://bucket/runs/c-1")
 

@@ -26,7 +26,8 @@ def met(place: Seat, numbers: Sequence[int], seconds: float) -> list[str]:
 
     def one(number: int) -> str:
         try:
-            with meeting(replace(place, index=number), seconds) as address:
+            with meeting(replace(place, index=number), seconds) as (address, hosts):
+                assert hosts == ["localhost"] * place.count
                 together.wait(WAIT)
                 return address
         except ClientError as error:

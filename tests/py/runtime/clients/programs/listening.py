@@ -14,7 +14,7 @@ from dtensor.runtime.clients import reaching
 LISTENS = "0A"  # a state of Linux's sockets, as /proc has it
 
 address = sys.argv[1]
-reaching.address_for_others = lambda seat, name: address
+reaching.address_for_others = lambda hosts, name: address
 dtensor.initialize_accelerator_system("CPU")
 mesh = dtensor.create_distributed_mesh([("data", dtensor.num_global_devices("CPU"))])
 numbers = dtensor.copy_to_mesh(np.arange(24, dtype=np.float32), dtensor.Layout(["data"], mesh))
