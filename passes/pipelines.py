@@ -15,6 +15,10 @@ class Stage:
 
 
 _PREPARE = (
+    Stage(
+        "dtensor-keep-annotations",
+        "equal constants become one, and calls go, whatever is annotated on them",
+    ),
     Stage("inline", "rules see what is called; JAX emits one private function per inner jit"),
     Stage("dtensor-inline", "what C++ inline leaves: callees that have dtensor ops, composites"),
     Stage("symbol-dce", "functions that nothing calls any more need no layouts"),

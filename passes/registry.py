@@ -26,6 +26,7 @@ PASSES: Final[dict[str, str]] = {
     "dtensor-lower": "dtensor.passes.lowering.lower:LowerPass",
     "dtensor-outline": "dtensor.passes.lowering.outline:OutlinePass",
     "dtensor-report-memory": "dtensor.passes.reports.memory:ReportMemoryPass",
+    "dtensor-keep-annotations": "dtensor.passes.importing.keep_annotations:KeepAnnotationsPass",
     "dtensor-inline": "dtensor.passes.inline_calls:InlinePass",
     "dtensor-drop-layouts": "dtensor.passes.drop_layouts:DropLayoutsPass",
     "dtensor-print-rules": "dtensor.passes.ops.print_rules:PrintRulesPass",

@@ -10,7 +10,7 @@ from dtensor.dialect.mlir import Value, ir, is_read, terminator
 from dtensor.dialect.names import RES_ATTRS
 from dtensor.passes.creation import Shape
 from dtensor.passes.functions import set_boundary_layouts
-from dtensor.passes.graph import ARGUMENT, OP, RESULT, Graph, Node
+from dtensor.passes.graph import ARGUMENT, CONSTRAINT, OP, RESULT, Graph, Node
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.ops.padding import Fill, Grown
 from dtensor.passes.ops.reduction import Reduction
@@ -78,7 +78,7 @@ class Rewriter:
     def _result_layout(self, node: Node) -> Layout | None:
         """The layout given, its open dimensions split as other layouts given split their class."""
         value = node.operands[0]
-        given = self.pins.layouts.get(node.index)
+        given = self.pins.layouts.get(node.index) or self._constraint_on(value)
         true, longer = self.true[value], self.lengths.shapes[value]
         words = [
             word or (self._nearest_word(value, d) if longer[d] != true[d] else None)
@@ -98,6 +98,14 @@ class Rewriter:
             if -(-true[d] // word.split) * word.split == longer[d]:
                 dims[d] = word
         return Layout.of(dims, self.mesh)
+
+    def _constraint_on(self, value: int) -> Layout | None:
+        """The layout that a constraint gives a value, if a result may have it."""
+        maker = self.graph.nodes[self.graph.producer[value]]
+        layout = self.pins.layouts.get(maker.index) if maker.kind == CONSTRAINT else None
+        if layout is None or layout.partial or not layout.is_contiguous:
+            return None
+        return layout
 
     def _nearest_word(self, value: int, dim: int) -> Dim | None:
         """How the nearest layout given splits a dimension, of those ahead of a value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from jax import lax
 
 from dtensor.compiler.api import jit
-from dtensor.dialect.layout import Layout
+from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from tests.py.uneven.on_meshes import FIVE, GRID, LINE, SIX, check, cuts, split
 
@@ -231,3 +232,20 @@ def test_a_result_is_split_as_the_nearest_of_several_constraints(given: Any) -> 
     assert [y.layout.short() for y in found] == ['[{"y"}, {}]', '[{}, {"y"}]', '[{"y"}, {}]']
     for y, expected in zip(found, jax.jit(f)(X), strict=True):
         np.testing.assert_allclose(y.to_jax(), expected, rtol=ROUNDING, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("shape", [(8, 12), (7, 12), (8, 10), (7, 5)])
+def test_a_result_has_the_layout_that_its_constraint_asks_for(shape: tuple[int, int]) -> None:
+    a = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+
+    def constrained(a: Any) -> Any:
+        one = split(jnp.sin(a), GRID, "x", "y")
+        other = split(jnp.sin(a) * 2, GRID, UNSHARDED, ("x", "y"))
+        return one, other, split(split(a + 1, GRID, "y"), GRID, UNSHARDED, "x")
+
+    found = check(constrained, a, error=1e-6).out_layouts
+    assert [layout.short() for layout in found] == [
+        '[{"x"}, {"y"}]',
+        '[{}, {"x", "y"}]',
+        '[{}, {"x"}]',
+    ]

@@ -52,8 +52,9 @@ def test_groups_grow_whole(
 
     def convolve(x: Any, kernel: Any) -> Any:
         one, other = jnp.tanh(x), jnp.tanh(kernel)
+        grouped: dict[str, Any] = {groups: count}
         return lax.conv_general_dilated(
-            one, other, (1, 1), "SAME", dimension_numbers=numbers, **{groups: count}
+            one, other, (1, 1), "SAME", dimension_numbers=numbers, **grouped
         )
 
     gradient = jax.grad(lambda x, kernel: jnp.sin(convolve(x, kernel)).sum(), (0, 1))

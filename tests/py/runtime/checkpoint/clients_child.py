@@ -118,3 +118,4 @@ elsewhere = create_mesh([("z", 2)], devices=[d for d in jax.devices() if d.proce
 away = error(lambda: name_based_restore(elsewhere, folder / "c", {"a": Layout(["z"], elsewhere)}))
 assert "which drives no device of mesh(z=2" in away, away
 print("right")
+checkpoint.save(folder / "last", wait=False)  # which the end of the program waits for

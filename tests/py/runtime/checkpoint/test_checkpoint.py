@@ -53,6 +53,21 @@ def test_variables_are_assigned_and_keep_their_layouts(tmp_path: Path) -> None:
     np.testing.assert_array_equal(whole(elsewhere.value()), ramp(8, 12))
 
 
+def test_attributes_that_are_set_later_are_saved_too(tmp_path: Path) -> None:
+    mesh = mesh_2x4()
+    checkpoint: Any = DTensorCheckpoint(mesh, w=DVariable(put(ramp(8), ["x"], mesh)))
+    checkpoint.v = DVariable(put(ramp(8), ["y"], mesh))
+    checkpoint.step = 3
+    path = checkpoint.save(tmp_path / "c")
+    checkpoint.v.assign(put(ramp(8) + 1, ["y"], mesh))
+    checkpoint.step = 4
+    checkpoint.restore(path).assert_consumed()
+    np.testing.assert_array_equal(whole(checkpoint.v.value()), ramp(8))
+    assert checkpoint.step == 3
+    with pytest.raises(CheckpointError, match="cannot hold 'save', which is its own; use another"):
+        checkpoint.save = 1
+
+
 def test_a_root_puts_its_names_at_the_top(tmp_path: Path) -> None:
     mesh = mesh_2x4()
     checkpoint = DTensorCheckpoint(mesh, root=Layer(mesh), extra={"a": put(ramp(4), ["y"], mesh)})
@@ -196,7 +211,7 @@ def test_what_cannot_be_a_checkpoint_is_one_error(tmp_path: Path) -> None:
         ({"t": {"a/b": a, "a": {"b": a}}}, "two things would have the name 't/a/b'"),
         ({"a": put(ramp(8), ["x"], mesh_2x4())}, "'a' is on mesh.x=2, y=4., but the checkpoint"),
         ({"a": put(ramp(8), ["x"], mesh_2x4()).to_jax()}, "'a' is laid out over several devices"),
-        ({"save_counter": a}, "cannot hold 'save_counter', which is its own; use another keyword"),
+        ({"save_counter": a}, "cannot hold 'save_counter', which is its own; use another name"),
         ({"mesh": a}, "multiple values|cannot hold 'mesh'"),
         ({"a": []}, "the checkpoint holds no array, and nothing else to save"),
         ({"a": None}, "the checkpoint holds no array"),

@@ -21,7 +21,7 @@ def test_two_clients_save_and_restore_together(tmp_path: Path) -> None:
     for child in run_jax_processes(CHILD, str(tmp_path), devices=2).values():
         assert child.status == 0, child.err
         assert "right" in child.out
-    assert sorted(os.listdir(tmp_path)) == ["c", "c8", "many-2", "many-3"]
+    assert sorted(os.listdir(tmp_path)) == ["c", "c8", "last-4", "many-2", "many-3"]
     assert list_checkpoint(tmp_path / "c").clients == 2
     layout = Layout(["z", None], mesh_8())
     restored = name_based_restore(mesh_8(), tmp_path / "c", {"both": layout, "whole": layout})

@@ -40,7 +40,7 @@ def test_numbered_checkpoints_in_a_bucket() -> None:
     assert latest_checkpoint("s3://bucket/runs") == path
     later = DTensorCheckpoint(mesh_8(), step=0)
     later.restore(path)
-    assert later.step == 2
+    assert later.step == 2  # type: ignore[attr-defined]
     with pytest.raises(CheckpointError, match="there is no checkpoint at s3://bucket/runs/c-1"):
         list_checkpoint("s3://bucket/runs/c-1")
 

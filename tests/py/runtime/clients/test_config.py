@@ -214,3 +214,13 @@ def test_devices_of_clients_that_are_not_connected(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("dtensor.runtime.clients.coordination.jax_is_running", lambda: False)
     with pytest.raises(ConfigError, match="the clients of DTENSOR_JOBS are not connected"):
         config.num_local_devices("CPU")
+
+
+def test_flags_of_xla_that_every_client_may_have_for_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert environment.xla_flags() != ""
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=3 --xla_dump_to=/tmp/3")
+    assert environment.xla_flags() == "none"
+    monkeypatch.setenv("XLA_FLAGS", "--xla_b=1 --xla_dump_to=/tmp/3 --xla_a=2")
+    assert environment.xla_flags() == "--xla_a=2 --xla_b=1"

@@ -66,8 +66,12 @@ def test_clients_that_disagree_all_hear_who_is_the_odd_one(tmp_path: Path) -> No
         assert said[:5] == expected
         assert said[5].startswith(f"f: {start} program 0: ")
         assert f" on client 3 ({jobs[3]}); all clients must call " in said[5]
-        late = f"g: client 0 ({jobs[0]}) did not get to barrier 'late' within 0.3 s; "
-        assert [line.startswith(late) for line in said[6:]] == ([] if number == 0 else [True])
+        assert said[6] == (
+            f"g: {start} the number of examples in a dataset: 16 on clients 0, 2, 3; 24 on client "
+            f"1 ({jobs[1]}); all clients must pass the whole dataset, and the same state"
+        )
+        late = f"h: client 0 ({jobs[0]}) did not get to barrier 'late' within 0.3 s; "
+        assert [line.startswith(late) for line in said[7:]] == ([] if number == 0 else [True])
 
 
 @pytest.mark.parametrize(("clients", "devices"), [(2, 4), (4, 2)])

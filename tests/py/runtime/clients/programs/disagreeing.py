@@ -38,11 +38,16 @@ expect("d", create_distributed_mesh, [("x", 8)], "left" if me < 2 else "right")
 expect("e", barrier, mesh, "before" if me == 3 else "after")
 x = dtensor.copy_to_mesh(np.arange(8, dtype=np.float32), Layout(["x"], mesh))
 expect("f", dtensor.jit(jnp.sin if me == 3 else jnp.cos), x)
+rows = np.arange(24 if me == 1 else 16)
+data = dtensor.DTensorDataset(
+    rows, mesh=mesh, layouts=Layout(["x"], mesh), global_batch_size=8, batch_dim="x"
+)
+expect("g", next, iter(data))
 barrier(mesh)
 folder = Path(sys.argv[1])
 if me == 0:
     while len(list(folder.iterdir())) < 3:  # at least until the others no longer wait for it
         time.sleep(0.05)
 else:
-    expect("g", barrier, mesh, "late", timeout_in_ms=300)
+    expect("h", barrier, mesh, "late", timeout_in_ms=300)
     (folder / str(me)).touch()
