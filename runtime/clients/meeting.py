@@ -18,7 +18,7 @@ from typing import Any
 from jaxlib import _jax
 
 from dtensor.dialect.errors import ClientError
-from dtensor.runtime.clients.environment import Seat, client_name
+from dtensor.runtime.clients.environment import Seat, client_name, jobs
 
 _PORT, _HOSTS = "dtensor/port", "dtensor/host"
 _SILENT_SECONDS = 3600  # nobody is given up while the clients meet, before the time is up
@@ -126,7 +126,8 @@ def _why(seat: Seat, seconds: float, said: str) -> str:
             f"{seconds:g} s; have {seat.source} name this machine first, and a port that is open"
         )
     late = re.search(r"timed out task names:\s*((?:\d+\s+)+)", said)
-    what = f"{client_name(seat.index)} did not find {client_name(0)}"
+    at = "" if jobs() else f" at {seat.address}"  # which is in the name of a client of DTENSOR_JOBS
+    what = f"{client_name(seat.index)} did not find {client_name(0)}{at}"
     if late:
         missing = sorted(map(int, late.group(1).split()))
         what = f"{', '.join(map(client_name, missing))} did not come"

@@ -81,8 +81,8 @@ def test_a_port_in_use_is_an_error_that_says_so() -> None:
 def test_an_address_where_nobody_answers_is_an_error() -> None:
     place = replace(seat(2), address="no-such-host.invalid:1")
     assert met(place, [1], 1) == [
-        "client 1 did not find client 0 within 1 s; start all 2 clients, or set "
-        "DTENSOR_CLIENT_TIMEOUT_SECONDS to wait longer"
+        "client 1 did not find client 0 at no-such-host.invalid:1 within 1 s; start all 2 clients, "
+        "or set DTENSOR_CLIENT_TIMEOUT_SECONDS to wait longer"
     ]
 
 
