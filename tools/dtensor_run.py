@@ -97,7 +97,7 @@ def _run(options: argparse.Namespace) -> int:
     count = _device_count(source, "<stdin>" if is_piped else options.file, mesh)
     virtual = count if options.device_type.upper() == "CPU" else None
     dtensor.initialize_accelerator_system(options.device_type, num_logical_cpu_devices=virtual)
-    on = None if mesh is None else dtensor.create_mesh(mesh.axes, mesh.symbol)
+    on = None if mesh is None else dtensor.create_mesh(mesh.axes)
     lowered = dtensor.lower_mlir(source if is_piped else options.file, mesh=on)
     arguments = _arguments(options, lowered.args)
     if options.verify:

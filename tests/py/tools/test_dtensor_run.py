@@ -80,6 +80,15 @@ def test_a_module_without_a_mesh_runs_on_that_of_the_command_line(tmp_path: Path
     assert piped.stdout.startswith("result[0]: float32 5x6, [{}, {}]; from -")
 
 
+def test_options_stand_anywhere_among_the_files(tmp_path: Path) -> None:
+    file, values = tmp_path / "plain.mlir", np.arange(30, dtype=np.float32).reshape(6, 5)
+    file.write_text(PLAIN)
+    np.save(tmp_path / "a.npy", values)
+    done = run(file, "--mesh", "x=3,y=2", tmp_path / "a.npy", "-o", tmp_path)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "result_0.npy"), values.T)
+
+
 MESH = '"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()\n'
 TYPO = """func.func @main(%a: tensor<8xf32> {dtensor.loyout = #dtensor.layout<@mesh, [{"x"}]>})
     -> tensor<8xf32> {
