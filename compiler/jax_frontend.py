@@ -248,8 +248,8 @@ def _warn_of_constants(constants: Sequence[Any], equations: Sequence[Any]) -> No
     """Say which arrays become constants, although they are split over devices."""
     found = [("", value) for value in constants]
     for equation in equations:
-        for inner in equation.params.values():
-            found += [(line_of(equation), value) for value in getattr(inner, "consts", ())]
+        constants = getattr(equation.params.get("jaxpr"), "consts", ())
+        found += [(line_of(equation), value) for value in constants]
     for line, value in found:
         if _is_split(value):
             shape = ", ".join(map(str, value.shape))
