@@ -137,5 +137,5 @@ def test_named_pipelines_only_name_passes_that_exist() -> None:
 
 def test_named_pipelines_stand_in_other_pipelines() -> None:
     names = Pipeline.parse("builtin.module(dtensor-prepare, dtensor-verify)").names
-    assert names[0] == "inline"
+    assert names[0] == "dtensor-keep-annotations"
     assert names[-1] == "dtensor-verify"
