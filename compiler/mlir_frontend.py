@@ -21,6 +21,7 @@ from dtensor.compiler.options import CompileOptions, check_arguments, with_known
 from dtensor.compiler.source import Source
 from dtensor.compiler.stages import Compiled, Lowered
 from dtensor.compiler.targets.target import Target, check_mesh
+from dtensor.dialect.build import declare_mesh
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.errors import CompileError, LayoutError
 from dtensor.dialect.layout import Layout
@@ -91,9 +92,9 @@ def lower_mlir(
             f"{filename}: the module calls Python functions, which a file cannot hold; "
             "compile the JAX function with dtensor.jit instead"
         )
-    arguments, results = _signature(module, filename)
     mesh = None if mesh is None else as_mesh(mesh)
     mesh = mesh or next(iter(meshes_in((in_layouts, out_layouts))), None)
+    arguments, results = _signature(module, filename, mesh)
     given_in = _per_array(in_layouts, arguments, mesh, "in_layouts", "arguments")
     given_out = _per_array(out_layouts, results, mesh, "out_layouts", "results")
     meshes = dict.fromkeys(x.mesh for x in (*given_in, *given_out) if x is not None)
@@ -156,10 +157,12 @@ def _meant_by(source: object) -> str:
 
 
 def _signature(
-    module: str | bytes, filename: str
+    module: str | bytes, filename: str, mesh: Mesh | None
 ) -> tuple[tuple[TracedArray, ...], tuple[TracedArray, ...]]:
     with make_context():
         parsed = parse_module(module, filename)
+        if mesh is not None:
+            declare_mesh(mesh, parsed)
         verify_module(parsed)
         main = main_function(parsed)
         signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)

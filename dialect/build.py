@@ -13,7 +13,7 @@ from dtensor.dialect.attributes import index_attr, layout_attr, layouts_array_at
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import manual_part
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, ops_of
 
 Value: TypeAlias = "ir.Value[Any]"
 
@@ -45,6 +45,13 @@ def mesh(
         names.MESH_ATTR: mesh_attr(mesh),
     }
     return _create(names.MESH_OP, [], [], attributes, loc, ip)
+
+
+def declare_mesh(given: Mesh, module: ir.Module) -> None:
+    """Give a module that declares no mesh this one, so that its layouts can refer to it."""
+    if not any(op.name in (names.MESH_OP, "sdy.mesh") for op in ops_of(module.body)):
+        start = ir.InsertionPoint.at_block_begin(module.body)
+        mesh(given, module.operation.location, start)
 
 
 def relayout(

@@ -111,12 +111,6 @@ class PassState:
             self.cost = self.machine.cost_model(self.mesh)
         return self.cost
 
-    def meshes_of(self, module: ir.Module) -> dict[str, Mesh]:
-        """Those that are known, or else those of the module, which comes from another pipeline."""
-        from dtensor.dialect.attributes import read_meshes
-
-        return self.meshes or read_meshes(module)
-
     def graph_of(self, function: ir.Operation) -> Graph:
         """The graph of the main function, read once for passes that leave it as it is."""
         if self.graph is None:
@@ -165,6 +159,7 @@ class Pass:
     """
 
     name: ClassVar[str]
+    needs_mesh: ClassVar[bool] = False  # whether it reads a module that has one mesh
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Transform `module` in place.
@@ -249,7 +244,10 @@ def _value(pass_name: str, option: str, text: str, kind: type) -> Any:
     try:
         if kind is bool:
             return _BOOLS[text.lower()]
-        return kind(text)
+        value = kind(text)
+        if value != value:  # NaN, which is no number
+            raise ValueError
+        return value
     except (KeyError, ValueError):
         wanted = {bool: "true or false", int: "an integer", float: "a number"}.get(kind, "a string")
         raise PassOptionError(

@@ -148,6 +148,8 @@ def _collector_paused() -> Iterator[None]:
 
 def _run_step(step: PipelineStep, module: ir.Module, state: PassState) -> None:
     if isinstance(step, OwnStep):
+        if step.transformation.needs_mesh:
+            _settle_mesh(step.name, module, state)
         step.transformation.run(module, state)
         return
     if step.name == "inline":
@@ -188,6 +190,20 @@ def _verify_after(name: str, module: ir.Module) -> None:
         note = Diagnostic("note", None, f"found after pass {name}, which left the module invalid")
         found = [replace(item, notes=(*item.notes, note)) for item in wrong.diagnostics]
         raise LocatedError.of(found) from None
+
+
+def _settle_mesh(name: str, module: ir.Module, state: PassState) -> None:
+    from dtensor.passes.functions import main_function
+
+    if len(state.meshes) > 1:
+        known = " and ".join(f"@{symbol}" for symbol in state.meshes)
+        problem = f"{name} reads a module of one mesh, this has {known}; run dtensor-import before"
+        error(main_function(module), problem)
+    state.mesh = state.mesh or next(iter(state.meshes.values()), None)
+    if state.mesh is None:
+        problem = "give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)"
+        error(main_function(module), f"no mesh: {problem}")
+    state.meshes = state.meshes or {state.mesh.symbol: state.mesh}
 
 
 def _read_meshes_into(state: PassState, module: ir.Module) -> None:

@@ -81,14 +81,13 @@ class VerifyPlanPass(Pass):
     """
 
     name: ClassVar[str] = "dtensor-verify-plan"
+    needs_mesh: ClassVar[bool] = True
 
     def run(self, module: ir.Module, state: PassState) -> None:
         if LOCAL_ATTR in module.operation.attributes:
             error(module.operation, "the module is expanded already; verify the plan before")
         function = main_function(module)
-        meshes = state.meshes_of(module)
-        if not meshes:
-            error(function, "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4")
+        meshes = state.meshes
         _check_boundary(function, meshes)
         if state.planned is not None or _is_planned(function):
             graph = state.graph_of(function)
@@ -102,7 +101,7 @@ def _is_planned(function: ir.Operation) -> bool:
     """Whether relayouts are still to be inserted: operations say what they want to read."""
     # A manual region keeps what it reads, for the check behind the relayouts.
     op, name = next((op, name) for op, name, _ in walk(function) if name != MANUAL)
-    return name not in RETURNS and OPERANDS in op.attributes
+    return name in RETURNS or OPERANDS in op.attributes
 
 
 def _check_boundary(function: ir.Operation, meshes: dict[str, Mesh]) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dtensor.dialect import build
-from dtensor.dialect.attributes import read_meshes
 from dtensor.dialect.context import BYTECODE_MAGIC, make_context, parse_module
 from dtensor.dialect.diagnostics import (
     Diagnostic,
@@ -27,7 +26,6 @@ from dtensor.dialect.diagnostics import (
     place_of,
 )
 from dtensor.dialect.errors import DTensorError
-from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import bytecode_of, ir
 from dtensor.dialect.verify import verify_all, verify_module
 from dtensor.passes.base import PassState
@@ -196,7 +194,7 @@ class _Session:
             module = parse_module(chunk, self.file)
         forget_ids(module)
         if arguments.mesh is not None:
-            _declare(arguments.mesh, module)
+            build.declare_mesh(arguments.mesh, module)
         start = self._took("(read)", start)
         verify_module(module)
         self._took("(verify)", start)
@@ -284,14 +282,6 @@ def _text_of(source: bytes) -> str:
         return "" if source.startswith(BYTECODE_MAGIC) else source.decode("utf-8")
     except UnicodeDecodeError:
         return ""
-
-
-def _declare(mesh: Mesh, module: ir.Module) -> None:
-    """Give a module that names no mesh the one of --mesh, so that layouts can refer to it."""
-    if any(view.operation.name == "sdy.mesh" for view in module.body.operations):
-        return
-    if not read_meshes(module):
-        build.mesh(mesh, ip=ir.InsertionPoint.at_block_begin(module.body))
 
 
 def _warnings(state: PassState, file: str) -> list[Diagnostic]:

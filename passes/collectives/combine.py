@@ -44,6 +44,7 @@ class CombineCollectivesPass(Pass):
     """
 
     name: ClassVar[str] = "dtensor-combine-collectives"
+    needs_mesh: ClassVar[bool] = True
 
     bytes: int = SMALL_BYTES  # how many such a message has, at most
 
@@ -53,9 +54,7 @@ class CombineCollectivesPass(Pass):
             small = [c for c in report.collectives if c.bytes < 2 * self.bytes]
             if len({(c.kind, c.mesh_axes) for c in small}) == len(small):
                 return
-        combine(
-            CollectiveOps(module, state.meshes_of(module)), dict.fromkeys(_COMBINED, self.bytes)
-        )
+        combine(CollectiveOps(module, state.meshes), dict.fromkeys(_COMBINED, self.bytes))
         state.forget_ir()
 
 

@@ -28,11 +28,12 @@ class OptimizeCollectivesPass(Pass):
     """
 
     name: ClassVar[str] = "dtensor-optimize-collectives"
+    needs_mesh: ClassVar[bool] = True
 
     combine_bytes: int = 32 << 20  # bytes up to which all_reduces are combined; 0: not at all
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        work = CollectiveOps(module, state.meshes_of(module))
+        work = CollectiveOps(module, state.meshes)
         if not work.items:
             return
         merge_duplicates(work)

@@ -10,10 +10,14 @@ from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.functions import functions
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir, is_read, ops_of, users
+from dtensor.dialect.ops import OPS
 from dtensor.passes.collectives.order import in_order, only_computes
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.program import Scope, walk
 
+_OVER_AXES = frozenset(
+    name for name, op in OPS.items() if names.AXES in op.ATTRIBUTES or names.FROM in op.ATTRIBUTES
+)
 SMALL_BYTES = 1 << 17  # of a message: to begin it takes as long as to put it together of parts
 
 
@@ -61,7 +65,7 @@ class CollectiveOps:
         self.worklist: list[CollectiveOp] = []
         for function in functions(module):
             for op, name, scope in walk(function, combiners=True):
-                if name.startswith("dtensor."):
+                if name in _OVER_AXES:
                     self.add(op, scope)
 
     def add(self, op: ir.Operation, scope: Scope) -> CollectiveOp:

@@ -47,6 +47,7 @@ class ExpandPass(Pass):
     """
 
     name: ClassVar[str] = "dtensor-expand"
+    needs_mesh: ClassVar[bool] = True
 
     def run(self, module: ir.Module, state: PassState) -> None:
         laid_out = [function for function in functions(module) if _has_layouts(function)]
@@ -54,12 +55,9 @@ class ExpandPass(Pass):
             return
         if LOCAL_ATTR in module.operation.attributes:
             error(module.operation, "the module is expanded already; its types are per-device")
-        meshes = state.meshes_of(module)
-        mesh = state.mesh or next(iter(meshes.values()), None)
-        if mesh is None:
-            error(laid_out[0], "the module has no mesh; add a dtensor.mesh operation")
+        assert state.mesh is not None
         state.forget_ir()
-        expansion = _Expansion(mesh, {mesh.symbol: mesh, **meshes}, state)
+        expansion = _Expansion(state.mesh, state.meshes, state)
         for function in laid_out:
             expansion.function(function)
         module.operation.attributes[LOCAL_ATTR] = ir.UnitAttr.get()

@@ -25,6 +25,7 @@ from dtensor.passes.program import CUSTOM_CALL
 GSPMD_ATTR: Final = "mhlo.sharding"
 _OPEN = re.compile(r"unspecified_dims=\[([\d,]+)\]")
 _WHOLE = re.compile(r"\{(?:replicated|maximal device=\d+)\}\Z")
+_METADATA = re.compile(r" metadata=\{(?:[^{}]|\{[^{}]*\})*\}")
 _TILED = re.compile(
     r"\{devices=\[(N)\](?:<=\[(N)\](?:T\((N)\))?|(N))".replace("N", r"\d+(?:,\d+)*")
     + r"( last_tile_dim_replicate| last_tile_dims=\{replicated\})?\}\Z"
@@ -55,27 +56,38 @@ def gspmd_layout(text: str, mesh: Mesh, rank: int, config: str = "") -> Layout:
     Raises:
         LayoutError: no layout of the mesh says that.
     """
+    text = _METADATA.sub("", text)
     if _WHOLE.match(text):
         return Layout.replicated(mesh, rank)
-    tiled = _TILED.match(text)
-    if tiled is None:
+    if text == "{unknown}":
+        return Layout.of([Dim((), is_open=True)] * rank, mesh)
+    found = _TILED.match(text)
+    if found is None:
         raise LayoutError(
             f"GSPMD's sharding {text} is none of {{replicated}}, {{maximal device=0}} and "
             "{devices=[...]<=[...]}; lower with Shardy, or give layouts"
         )
-    tiles, sizes, order, listed, last_is_replicated = tiled.groups()
+    tiles, sizes, order, listed, last_is_replicated = found.groups()
     shape = _numbers(tiles)
+    cut = len(shape) - bool(last_is_replicated)
+    tiled = math.prod(shape)
+    counted = len(_numbers(listed)) if listed else math.prod(_numbers(sizes))
+    if {tiled, counted} != {mesh.size} or cut != rank:
+        wrong_size = counted if tiled == mesh.size else tiled
+        raise LayoutError(
+            f"GSPMD's sharding {text} is for {wrong_size} devices and rank {cut}, where the "
+            f"mesh has {mesh.size} and the array rank {rank}; give the mesh it was made for"
+        )
     try:
         devices = np.array(_numbers(listed)) if listed else np.arange(math.prod(_numbers(sizes)))
         if order:
             devices = devices.reshape(_numbers(sizes)).transpose(_numbers(order)).reshape(-1)
     except ValueError as wrong:
         raise LayoutError(f"GSPMD's sharding {text} is malformed: {wrong}") from None
-    cut = len(shape) - bool(last_is_replicated)
-    if sorted(devices) != list(range(mesh.size)) or math.prod(shape) != mesh.size or cut != rank:
+    if sorted(devices) != list(range(mesh.size)):
         raise LayoutError(
-            f"GSPMD's sharding {text} is for {math.prod(shape)} devices and rank {cut}, where the "
-            f"mesh has {mesh.size} and the array rank {rank}; give the mesh it was made for"
+            f"GSPMD's sharding {text} does not name each of the {mesh.size} devices once, which "
+            "are counted from 0 along the mesh"
         )
     tile_of = np.empty((mesh.size, len(shape)), np.int64)
     tile_of[devices] = np.indices(shape).reshape(len(shape), -1).T

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.attributes import layout_attr, layout_of, mesh_attr, read_meshes
+from dtensor.dialect import build
+from dtensor.dialect.attributes import layout_attr, layout_of, read_meshes
 from dtensor.dialect.callbacks import target_of
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
@@ -18,7 +19,6 @@ from dtensor.dialect.names import (
     COMPOSITE_NAME,
     LAYOUT_ATTR,
     MANUAL,
-    MESH_ATTR,
     MESH_OP,
     RELAYOUT,
     SYM_NAME,
@@ -130,12 +130,8 @@ def _one_mesh(module: ir.Module, function: ir.Operation, state: PassState) -> Me
                 "program is compiled for one mesh",
             )
     if mesh.symbol not in meshes:
-        ir.Operation.create(
-            MESH_OP,
-            attributes={SYM_NAME: ir.StringAttr.get(mesh.symbol), MESH_ATTR: mesh_attr(mesh)},
-            loc=module.operation.location,
-            ip=ir.InsertionPoint.at_block_begin(module.body),
-        )
+        start = ir.InsertionPoint.at_block_begin(module.body)
+        build.mesh(mesh, module.operation.location, start)
     state.mesh = mesh
     state.meshes = {**meshes, mesh.symbol: mesh}  # still to be merged
     return mesh

@@ -61,7 +61,7 @@ class LowerPass(Pass):
     bits: bool = False  # move bf16 and floats of 8 bits as integers; always for CPUs
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        meshes = state.meshes_of(module)
+        meshes = state.meshes
         found = functions(module)
         loops: list[ir.Operation] = []
         listed = [(function, _own_operations(function, loops)) for function in found]

@@ -17,7 +17,7 @@ shows rules. Operations by what they do, with the files that serve them alone:
 - orders: `sorting.py`, `columnsort.py`, `counting.py`, `ranks.py`, `searching.py`; `keys.py`.
 - Fourier transforms: `fourier.py`, `four_steps.py`, `transform_rows.py`.
 - calls: `custom_calls.py`, `named_calls.py` (XLA's own), `fused_attention.py`, `sparse.py`,
-  `callbacks.py` (Python), `definition.py` and `bodies.py` (a user's).
+  `callbacks.py` (Python), `definition.py`, `shardy_rules.py` and `bodies.py` (a user's).
 
 What many of them read:
 

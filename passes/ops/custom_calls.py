@@ -20,6 +20,7 @@ from dtensor.passes.ops.definition import Definition, definition_of
 from dtensor.passes.ops.named_calls import MATRIX_CALLS, NAMED_CALLS
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, says
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
+from dtensor.passes.ops.shardy_rules import SHARDING_RULE, definition_by_rule, is_defined_by_rule
 
 # The libraries that JAX calls. It says along how many first dimensions each matrix is by itself:
 # a part of these is called for alike.
@@ -46,8 +47,7 @@ def custom_call_rule(op: OpInfo) -> OpRule | None:
     """As a user defined it; XLA's own by name; of LAPACK and its kin the batch; else None.
 
     A batch dimension is one of the first of all tensors that have it; a result without it must be
-    one that nobody reads. Other targets may carry a rule of Shardy, but need their own partitioner
-    to be called on a shard.
+    one that nobody reads.
     """
     defined = definition_of(op)
     if defined is not None:
@@ -216,9 +216,11 @@ def _applies(placed: Placed) -> bool:
     return named is None or named.applies(placed)
 
 
-def forget_rule(op: ir.Operation) -> None:
-    """Shardy's rule speaks of sizes, and of nothing that is not known without it."""
-    forget(op, "sdy.sharding_rule")
+def settle_rule(op: ir.Operation) -> None:
+    """Take Shardy's rule of a call as its definition, where nothing else is known of it."""
+    if not target_of(op).startswith(_LIBRARIES) and is_defined_by_rule(op):
+        op.attributes[DEFINED] = definition_by_rule(op).attribute()
+    forget(op, SHARDING_RULE)
 
 
 def _known(operation: ir.Operation) -> tuple[object, ...]:
@@ -233,5 +235,5 @@ CUSTOM_CALL = OpDef(
     accuracy=factorised,
     known=_known,
     padding=padding.Padding(custom_call_fill),
-    settle=forget_rule,
+    settle=settle_rule,
 )

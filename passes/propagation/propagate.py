@@ -21,6 +21,7 @@ from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import Plan, make_plan
 from dtensor.passes.planning.provenance import Provenance
 from dtensor.passes.planning.strategies import ResultPlaces
+from dtensor.passes.program import CUSTOM_CALL
 from dtensor.passes.propagation.barriers import Settled, stages
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import split_of
@@ -63,6 +64,7 @@ class PropagatePass(Pass):
     """
 
     name: ClassVar[str] = "dtensor-propagate"
+    needs_mesh: ClassVar[bool] = True
     min_flops: float = 1e5  # a matmul of more flops per device never leaves a usable axis idle
     bound: bool = False  # find what no plan costs less than, for the record of the plan
     effort: str = ""  # fast, normal or best; empty is CompileOptions.effort
@@ -70,11 +72,6 @@ class PropagatePass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Annotate the module with the planned layouts; keep them in `state` as well."""
         function = main_function(module)
-        if state.mesh is None:
-            error(
-                function,
-                "no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)",
-            )
         graph = state.graph_of(function)
         pins = read_pins(graph, state.meshes)
         check_even(graph, pins)
@@ -245,7 +242,8 @@ def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
             ledger.add(
                 "fallback",
                 f"{title_of(node.operation)} has no rule: its operands are replicated, {moved:.0f} "
-                "bytes per device; add a rule in passes/ops, or lay its operands out whole",
+                f"bytes per device; {_REMEDY.get(node.name, 'add a rule in passes/ops')}, or lay "
+                "its operands out whole",
                 node.operation,
                 bytes=0.0,
                 asked_for=False,
@@ -254,6 +252,9 @@ def _note_fallbacks(graph: Graph, ledger: Ledger) -> None:
         ledger.warn(
             loop, "the trip count of this loop is unknown; its cost is planned for 10 iterations"
         )
+
+
+_REMEDY = {CUSTOM_CALL: "say with dtensor.define_op how it may be split"}
 
 
 def _told_scalars(graph: Graph, node: Node, others: Container[int]) -> bool:
@@ -268,7 +269,7 @@ def _told_scalars(graph: Graph, node: Node, others: Container[int]) -> bool:
 
 def _is_python(node: Node) -> bool:
     """Whether an operation calls a Python function."""
-    is_call = node.kind == OP and node.name == "stablehlo.custom_call"
+    is_call = node.kind == OP and node.name == CUSTOM_CALL
     return is_call and is_callback(node.operation)
 
 

@@ -49,6 +49,7 @@ class InsertRelayoutsPass(Pass):
     """
 
     name: ClassVar[str] = "dtensor-insert-relayouts"
+    needs_mesh: ClassVar[bool] = True
 
     def run(self, module: ir.Module, state: PassState) -> None:
         """Insert the relayouts and their records."""

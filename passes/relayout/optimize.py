@@ -267,12 +267,13 @@ class OptimizeRelayoutsPass(Pass):
     """
 
     name: ClassVar[str] = "dtensor-optimize-relayouts"
+    needs_mesh: ClassVar[bool] = True
 
     hoist: bool = True  # move relayouts of loop-invariant values out of loops: costs memory there
     narrow: bool = True  # move relayouts to the narrower side of a conversion
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        work = Relayouts(module, state, state.meshes_of(module))
+        work = Relayouts(module, state, state.meshes)
         if not work.ops:
             return
         off = [move_narrow_values] * (not self.narrow) + [hoist_invariants] * (not self.hoist)

@@ -45,6 +45,9 @@ def plan(
 
     Returns:
         The steps, none if the layouts are equal. The last step's result is `after`.
+
+    Raises:
+        LayoutError: a layout does not divide the shape.
     """
     return _plan(before.closed(), after.closed(), tuple(shape), itemsize, cost)
 
@@ -64,6 +67,8 @@ def _plan(
 ) -> tuple[RelayoutStep, ...]:
     if before == after:
         return ()
+    for layout in (before, after):
+        layout.verify(shape)
     clash = [name for name, cuts in axis_cuts(before, after).items() if not is_chain(cuts)]
     clash += _otherwise_partial(before, after)
     if clash:

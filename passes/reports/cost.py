@@ -122,16 +122,13 @@ class ReportCostPass(Pass):
     """
 
     name: ClassVar[str] = "dtensor-report-cost"
+    needs_mesh: ClassVar[bool] = True
 
     print: bool = False  # write the report to standard error
 
     def run(self, module: ir.Module, state: PassState) -> None:
-        state.cost_report = cost_report(
-            main_function(module),
-            state.meshes_of(module),
-            state.ledger,
-            state.cost_model(),
-        )
+        function, cost = main_function(module), state.cost_model()
+        state.cost_report = cost_report(function, state.meshes, state.ledger, cost)
         if self.print:
             sys.stderr.write(f"{state.cost_report}\n")
 

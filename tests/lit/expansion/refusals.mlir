@@ -62,7 +62,7 @@ module attributes {dtensor.local} {
 
 // -----
 
-// expected-error @+1 {{the module has no mesh; add a dtensor.mesh operation}}
+// expected-error @+1 {{no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)}}
 func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
   return %a : tensor<8xf32>
 }

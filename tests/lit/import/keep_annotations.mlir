@@ -72,3 +72,30 @@ func.func @main(%a: tensor<8x12xf32>) -> (tensor<8x12xf32>, tensor<8x12xf32>) {
   %0:2 = call @both(%a) {mhlo.sharding = "{{devices=[2,1,4]<=[8] last_tile_dim_replicate}, {replicated}}"} : (tensor<8x12xf32>) -> (tensor<8x12xf32>, tensor<8x12xf32>)
   return %0#0, %0#1 : tensor<8x12xf32>, tensor<8x12xf32>
 }
+
+// -----
+
+// So do shardings of arguments and results of functions that are inlined: Shardy's, GSPMD's and dtensor's.
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[ROWS:.*]] = "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh_0, [{"x"}, {}]>}
+// CHECK: %[[SINE:.*]] = stablehlo.sine %[[ROWS]]
+// CHECK: %[[COLUMNS:.*]] = "dtensor.relayout"(%[[SINE]]) {layout = #dtensor.layout<@mesh_0, [{}, {"y"}]>}
+// CHECK: %[[BOTH:.*]] = "dtensor.relayout"(%[[COLUMNS]]) {layout = #dtensor.layout<@mesh_0, [{"y"}, {"x"}]>}
+// CHECK: stablehlo.tanh %[[BOTH]]
+sdy.mesh @mesh = <["x"=2, "y"=4]>
+"dtensor.mesh"() {sym_name = "mesh_0", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+func.func @main(%a: tensor<8x12xf32>) -> tensor<8x12xf32> {
+  %0 = func.call @f(%a) : (tensor<8x12xf32>) -> tensor<8x12xf32>
+  %1 = func.call @g(%0) : (tensor<8x12xf32>) -> tensor<8x12xf32>
+  return %1 : tensor<8x12xf32>
+}
+func.func private @f(%a: tensor<8x12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+    -> (tensor<8x12xf32> {mhlo.sharding = "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}"}) {
+  %0 = stablehlo.sine %a : tensor<8x12xf32>
+  return %0 : tensor<8x12xf32>
+}
+func.func private @g(%a: tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh_0, [{"y"}, {"x"}]>}) -> tensor<8x12xf32> {
+  %0 = stablehlo.tanh %a : tensor<8x12xf32>
+  return %0 : tensor<8x12xf32>
+}

@@ -263,8 +263,8 @@ module @no_text {
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{GSPMD's sharding {devices=[2]<=[2,2]T(1,1)} is malformed: repeated axis in transpose}}
-  %0 = stablehlo.custom_call @Sharding(%a) {mhlo.sharding = "{devices=[2]<=[2,2]T(1,1)}"} : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error @+1 {{GSPMD's sharding {devices=[2]<=[2,1]T(1,1)} is malformed: repeated axis in transpose}}
+  %0 = stablehlo.custom_call @Sharding(%a) {mhlo.sharding = "{devices=[2]<=[2,1]T(1,1)}"} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 

@@ -168,8 +168,9 @@ func.func @main(%a: tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
 
 func.func @main(%a: tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> (tensor<8x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"y"}]>}) {
+  %0 = stablehlo.exponential %a {dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : tensor<8x12xf32>
   // expected-error @below {{operand 0 of 'func.return' is [{"x"}, {}], but [{}, {"y"}] is passed on; insert a dtensor.relayout before it}}
-  return %a : tensor<8x12xf32>
+  return %0 : tensor<8x12xf32>
 }
 
 // -----
@@ -280,7 +281,7 @@ func.func @main(%a: tensor<10xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}]
 
 // A plan is for a mesh,
 
-// expected-error @below {{no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4}}
+// expected-error @below {{no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)}}
 func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
   return %a : tensor<8xf32>
 }
@@ -291,6 +292,8 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
 
 // expected-error @below {{the module is expanded already; verify the plan before}}
 module attributes {dtensor.local} {
+  "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
   func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
     return %a : tensor<8xf32>
   }

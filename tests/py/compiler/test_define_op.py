@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -130,6 +131,36 @@ def test_an_ffi_call_is_split_over_what_its_definition_names() -> None:
     assert compiled.wire_bytes == 0
     assert compiled.out_layouts == dtensor.Layout(["x", "y"], mesh())
     np.testing.assert_array_equal(np.asarray(compiled(a).to_jax()), np.zeros((8, 16), np.int32))
+
+
+RULED = """func.func @main(%a: tensor<8x16x3x3xf32>) -> tensor<8x16x3x3xf32> {
+  %0:2 = stablehlo.custom_call @test_factor(%a) {
+    TYPED = {uplo = 76 : ui8},
+    operand_layouts = [dense<[2, 3, 1, 0]> : tensor<4xindex>],
+    result_layouts = [dense<[2, 3, 1, 0]> : tensor<4xindex>, dense<[1, 0]> : tensor<2xindex>],
+    sdy.sharding_rule = #sdy.op_sharding_rule<([i, j, k, l])->([i, j, m, n], [i, j]) RULE>
+  } : (tensor<8x16x3x3xf32>) -> (tensor<8x16x3x3xf32>, tensor<8x16xi32>)
+  return %0#0 : tensor<8x16x3x3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("typed", ["api_version = 4 : i32, backend_config", "mhlo.backend_config"])
+@pytest.mark.parametrize(("more", "is_split"), [("", True), (" need_replication={i, j}", False)])
+def test_an_ffi_call_is_split_as_its_rule_of_shardy_says(
+    more: str, is_split: bool, typed: str
+) -> None:
+    library = importlib.import_module("jaxlib.cpu._lapack").registrations()
+    jax.ffi.register_ffi_target("test_factor", library[TARGET], platform="cpu")
+    factors = np.tril(np.random.default_rng(3).uniform(1, 2, (8, 16, 3, 3))).astype(np.float32)
+    text = RULED.replace("RULE", "{i=8, j=16, k=3, l=3, m=3, n=3}" + more + ", custom")
+    text = text.replace("TYPED", typed)
+    layout = dtensor.Layout(["x", "y", None, None], mesh())
+    compiled = dtensor.compile_mlir(text, in_layouts=[layout])
+    assert (compiled.wire_bytes == 0) == is_split
+    a = factors @ factors.swapaxes(-1, -2)
+    found = np.tril(np.asarray(compiled(a)[0].to_jax()))
+    np.testing.assert_allclose(found, np.linalg.cholesky(a), rtol=1e-4)
 
 
 def test_a_kernel_in_a_body_counts_what_its_definition_says() -> None:

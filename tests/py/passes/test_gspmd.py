@@ -137,8 +137,10 @@ def test_the_results_of_an_operation() -> None:
     [
         ("{devices=[8]<=[2,4]T(0,0)}", "malformed: repeated axis"),
         ("{devices=[8]<=[2,4]T(1)}", "malformed: axes don't match"),
-        ("{devices=[8]<=[4]}", "is for 8 devices"),
-        ("{devices=[8]0,1,2,3,4,5,6,6}", "is for 8 devices"),
+        ("{devices=[8]<=[4]}", "is for 4 devices"),
+        ("{devices=[8]<=[99999999999999]}", "is for 99999999999999 devices"),
+        ("{devices=[8]0,1,2,3,4,5,6,6}", "does not name each of the 8 devices once"),
+        ("{devices=[8]0,1,2,3,4,5,6,8}", "does not name each of the 8 devices once"),
         ("{devices=[8,]<=[8]}", "is none of"),
         ("{devices=[2,4]<=[8] last_tile_dims={manual}}", "is none of"),
         ("{manual}", "is none of"),
@@ -154,3 +156,20 @@ def test_a_value_without_dimensions() -> None:
     mesh = Mesh([("x", 8)])
     text = "{devices=[8]<=[8] last_tile_dim_replicate}"
     assert gspmd_layout(text, mesh, 0) == Layout.replicated(mesh, 0)
+
+
+def test_what_xla_adds_for_its_own_use_is_left_out() -> None:
+    mesh = Mesh([("x", 8)])
+    named = 'metadata={op_name="jit(f)/dot" source_file="a.py"}'
+    assert gspmd_layout(f"{{devices=[8]<=[8] {named}}}", mesh, 1) == Layout.parse(
+        '#dtensor.layout<@mesh, [{"x"}]>', mesh
+    )
+    both = 'metadata={{op_name="a"}, {op_name="b"}}'
+    assert gspmd_layout(f"{{replicated {both}}}", mesh, 1) == Layout.replicated(mesh, 1)
+
+
+def test_an_unknown_sharding_leaves_every_dimension_open() -> None:
+    mesh = Mesh([("x", 8)])
+    assert gspmd_layout("{unknown}", mesh, 2) == Layout.parse(
+        "#dtensor.layout<@mesh, [{?}, {?}]>", mesh
+    )

@@ -64,6 +64,14 @@ PLAIN = """func.func @main(%a: tensor<6x5xf32>) -> tensor<5x6xf32> {
 """
 
 
+def test_layouts_of_a_module_without_a_mesh_name_that_of_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "laid.mlir"
+    layout = '{dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {"y"}]>}'
+    file.write_text(PLAIN.replace("%a: tensor<6x5xf32>", f"%a: tensor<6x5xf32> {layout}"))
+    done = run(file, "--mesh", "x=3,y=5")
+    assert done.stdout.startswith('result[0]: float32 5x6, [{"y"}, {"x"}]; from -'), done.stderr
+
+
 def test_a_module_without_a_mesh_runs_on_that_of_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "plain.mlir"
     file.write_text(PLAIN)

@@ -78,6 +78,7 @@ def test_options_come_from_the_fields_in_either_spelling() -> None:
         ({"max-sweeps": "many"}, "option 'max-sweeps' of pass 'dtensor-sample' is 'many'; give an"),
         ({"is-loud": "very"}, "is 'very'; give true or false"),
         ({"min-gain": "x"}, "is 'x'; give a number"),
+        ({"min-gain": "nan"}, "is 'nan'; give a number"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options: dict[str, str], sentence: str) -> None:
