@@ -125,11 +125,13 @@ def auto_layouts(
         carry: `{argument: result}` by position: results that are the next call's arguments get
             their layouts. None ties each argument to the result of the same position if structure,
             shapes and element types are equal; `{}` ties none.
-        options: of the compilation that is planned; its machine and its effort count.
+        options: of the compilation that is planned; its machine and its effort count, and what only
+            a compilation can keep to, such as a budget, is refused.
 
     Raises:
         CompileError: the function cannot be traced, uses variables or arrays from outside, has a
-            propagation barrier, or `carry` names what is not there or differs from its argument.
+            propagation barrier, or `carry` names what is not there or differs from its argument,
+            or `options` has what is refused.
         LayoutError: a layout in `fixed` does not fit its argument.
         MemoryLimitError: no layouts were found that hold so few bytes.
 
@@ -139,6 +141,7 @@ def auto_layouts(
     from dtensor.compiler.api import jit
 
     check_arguments(fn, mesh, options)
+    _check_options(options)
     CompileOptions(max_bytes_per_device=max_bytes_per_device)  # says what it may be
     tree: Any
     leaves, tree = jax.tree.flatten(args, is_leaf=is_dtensor)
@@ -168,6 +171,18 @@ def auto_layouts(
     )
 
 
+def _check_options(options: CompileOptions | None) -> None:
+    """Refuse what only a compilation can keep to, and this makes none."""
+    default = CompileOptions()
+    for name in ("strict", "budget", "max_bytes_per_device"):
+        if options is not None and getattr(options, name) != getattr(default, name):
+            arguments = "; the argument max_bytes_per_device limits what arguments take"
+            raise CompileError(
+                f"auto_layouts compiles nothing, and does not keep to options.{name}; give that to "
+                f"dtensor.jit{arguments if name == 'max_bytes_per_device' else ''}"
+            )
+
+
 def with_auto(source: Source, free: Sequence[bool]) -> Source:
     """The program with layouts for the arguments that were left to AUTO, and results tied to them.
 
@@ -175,7 +190,7 @@ def with_auto(source: Source, free: Sequence[bool]) -> Source:
         CompileError: it uses variables or arrays from outside, or has a propagation
             barrier; the message has its line.
     """
-    ties = {a: r for a, r in ties_of(source, None).items() if free[a]}
+    ties = {a: r for a, r in ties_of(source, None).items() if a in _beside(source, free)}
     plan = plan_source(source, free, ties, None)
     layouts, results = list(source.in_layouts), list(source.out_layouts)
     for number, argument in enumerate(plan.arguments):
@@ -185,6 +200,16 @@ def with_auto(source: Source, free: Sequence[bool]) -> Source:
         if results[result] is None:
             results[result] = layouts[number]
     return replace(source, in_layouts=tuple(layouts), out_layouts=tuple(results))
+
+
+def _beside(source: Source, free: Sequence[bool]) -> set[int]:
+    """The leaves of the arguments that have a leaf to be found; a state is tied as a whole."""
+    found: set[int] = set()
+    for part, first in _parts(source.in_tree.children()[0]):
+        leaves = range(first, first + part.num_leaves)
+        if any(free[leaf] for leaf in leaves):
+            found.update(leaves)
+    return found
 
 
 def plan_source(
@@ -249,7 +274,7 @@ def _plan(
         main = main_function(parsed)
         set_boundary_layouts(main, ARG_ATTRS, in_layouts)
         set_boundary_layouts(main, RES_ATTRS, out_layouts)
-        state = PassState(mesh=mesh, meshes={mesh.symbol: mesh}, cost=cost, machine=machine)
+        state = PassState(mesh=mesh, cost=cost, machine=machine)
         Pipeline.parse(_TO_THE_GRAPH).run(parsed, state)
         graph = read_graph(main_function(parsed))
         _refuse_barriers(graph, name)
@@ -288,7 +313,7 @@ def ties_of(source: Source, carry: Carry) -> dict[int, int]:
     if carry is None:
         wanted = {k: k for k in range(min(len(arguments), len(results)))}
     else:
-        wanted = dict(carry)
+        wanted = _checked(carry)
     ties: dict[int, int] = {}
     for k, j in wanted.items():
         if not (0 <= k < len(arguments) and 0 <= j < len(results)):
@@ -304,6 +329,18 @@ def ties_of(source: Source, carry: Carry) -> dict[int, int]:
             )
         ties.update(pairs or {})
     return ties
+
+
+def _checked(carry: Mapping[int, int]) -> dict[int, int]:
+    numbers = [n for pair in carry.items() for n in pair] if isinstance(carry, Mapping) else [None]
+    if not all(isinstance(n, int) for n in numbers):
+        raise CompileError(
+            f"carry is {carry!r}; give positions of arguments and of the results that become them, "
+            "{0: 0}"
+        )
+    if len(set(carry.values())) < len(carry):
+        raise CompileError(f"carry is {carry!r}; a result becomes one argument")
+    return dict(carry)
 
 
 def _parts(tree: PyTreeDef) -> list[tuple[PyTreeDef, int]]:

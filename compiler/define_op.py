@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
 import jax
 import numpy as np
+from jax.custom_batching import custom_vmap
 
 from dtensor.compiler.jax_frontend import drop_dead_code
 from dtensor.dialect.context import make_context
@@ -66,7 +68,45 @@ class DefinedOp(Definition):
                 f"'{self.name}' is defined without fn=, for custom calls of that name; it cannot "
                 "be called"
             )
-        return jax.lax.composite(self.fn, name=self.name)(*arrays)
+        call = custom_vmap(jax.lax.composite(self.fn, name=self.name, version=self.version))
+        call.def_vmap(self._vmapped)
+        return call(*arrays)
+
+    def _vmapped(self, size: int, is_batched: Sequence[bool], *arrays: Any) -> tuple[Any, Any]:
+        """`jax.vmap` of it is an operation too, with one factor more."""
+        variants = _variants.setdefault(self.version, {})
+        key = tuple(is_batched)
+        if key not in variants:
+            variants[key] = self._with_batch(key)
+        found = variants[key](*arrays)
+        return found, jax.tree.map(lambda _: True, found)
+
+    def _with_batch(self, is_batched: tuple[bool, ...]) -> DefinedOp:
+        assert self.fn is not None
+        named = {*self.factors, *(factor for tensor in self.results for factor in tensor)}
+        batch = next(name for n in count() if (name := f"batch{n}") not in named)
+        operands = [
+            " ".join((batch, *tensor) if more else tensor)
+            for tensor, more in zip(self.operands, is_batched, strict=True)
+        ]
+        results = [" ".join((batch, *tensor)) for tensor in self.results]
+        return replace(
+            self,
+            name=f"{self.name}.vmap_{''.join('01'[more] for more in is_batched)}",
+            signature=f"{', '.join(operands)} -> {', '.join(results)}",
+            flops=" + ".join(f"{term.strip()} {batch}" for term in self.flops.split("+") if term),
+            fn=jax.vmap(self.fn, in_axes=tuple([0 if more else None for more in is_batched])),
+        )
+
+    @property
+    def version(self) -> int:
+        """A number above 0 that tells definitions of one name apart in one process."""
+        with _lock:
+            try:
+                number, _ = _versions.setdefault(self, (len(_versions) + 1, self))
+            except TypeError:  # a function that has no hash
+                number, _ = _versions.setdefault(id(self), (len(_versions) + 1, self))
+        return number
 
     def register(self) -> None:
         """Let all compilations of the process know it, until `unregister`.
@@ -165,6 +205,8 @@ def define_op(
 _lock = Lock()
 _registered: dict[str, DefinedOp] = {}
 _numbers: dict[tuple[DefinedOp, ...], int] = {(): 0}
+_variants: dict[int, dict[tuple[bool, ...], DefinedOp]] = {}  # by version, and what is batched
+_versions: dict[DefinedOp | int, tuple[int, DefinedOp]] = {}  # all that were called
 _number = 0
 
 
@@ -179,17 +221,21 @@ def registered_number() -> int:
 
 
 def known_ops(own: Sequence[DefinedOp], module: bytes | str) -> tuple[DefinedOp, ...]:
-    """Definitions of a compilation.
+    """Definitions of a compilation, and what `jax.vmap` made of them.
 
     Args:
         own: those of its options, which go before registered ones of their names.
         module: the program, whose text or bytecode has every name that it uses.
     """
     named = {op.name for op in own}
-    others = [op for op in _registered.values() if op.name not in named]
-    if isinstance(module, str):
-        return (*own, *[op for op in others if op.name in module])
-    return (*own, *[op for op in others if op.name.encode() in module])
+    bases = [*own, *[op for op in _registered.values() if op.name not in named]]
+    known: list[DefinedOp] = []
+    for op in bases:  # grows
+        bases += [v for v in _variants.get(op.version, {}).values() if v.name not in named]
+        name = op.name if isinstance(module, str) else op.name.encode()
+        if op in own or name in module:  # type: ignore[operator]
+            known.append(op)
+    return tuple(known)
 
 
 def forget_registered() -> None:
@@ -228,11 +274,11 @@ def _body(
         ) from wrong
     with make_context(), ir.Location.unknown():
         module = read_module(bytecode_of(lowered.compiler_ir("stablehlo")))
-        Pipeline.parse("builtin.module(inline, symbol-dce)").run(module, PassState())
+        Pipeline.parse("inline, dtensor-inline, symbol-dce").run(module, PassState())
         if len(list(module.body.operations)) != 1:
             raise CompileError(
                 f"'{op.name}': its function holds calls that cannot be inlined; "
-                "leave composites and comparators of custom calls out of it"
+                "leave Python callbacks and custom calls with comparators out of it"
             )
         main_function(module)
         return bytecode_of(module)

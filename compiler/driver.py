@@ -125,7 +125,6 @@ def compile_module(
         element = options.reduce_dtype
         state = PassState(
             mesh=mesh,
-            meshes={} if mesh is None else {mesh.symbol: mesh},
             cost=options.cost,
             machine=machine if options.machine is None else Machine.of(options.machine),
             effort=options.effort,

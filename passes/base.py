@@ -101,14 +101,29 @@ class PassState:
     _shards: Shards | None = field(default=None, repr=False)
     _reader: OpReader | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.mesh is not None and not self.meshes:
+            self.meshes = {self.mesh.symbol: self.mesh}
+
     def cost_model(self) -> CostModel:
-        """What plans cost: as given, or on the machine, or by default."""
+        """What plans cost: as given, or on the machine, or by default.
+
+        Raises:
+            CompileError: it names an axis that the mesh does not have.
+        """
         if self.cost is None:
             from dtensor.passes.cost.model import CostModel
 
             if self.machine is None or self.mesh is None:
                 return CostModel()
             self.cost = self.machine.cost_model(self.mesh)
+        if self.mesh is not None:
+            names = self.mesh.axis_names
+            for name in dict(self.cost.axis_links):
+                if name not in names:
+                    hint = did_you_mean(name, names)
+                    short = self.mesh.short()
+                    raise CompileError(f"axis_links names '{name}', no axis of {short}{hint}")
         return self.cost
 
     def graph_of(self, function: ir.Operation) -> Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from dtensor.dialect.mlir import every, ir, is_read, maker_of, replace_op
 from dtensor.dialect.names import COMPOSITE_NAME
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.attributes import integer
+from dtensor.passes.ops.definition import Definition
 from dtensor.passes.program import CALLS, COMPOSITE, dissolve, walk
 
 _TUPLE = "stablehlo.tuple"
@@ -31,8 +33,7 @@ class InlinePass(Pass):
 
     def run(self, module: ir.Module, state: PassState) -> None:
         by_name = {function_name(function): function for function in functions(module)}
-        kept = frozenset((COMPOSITE_NAME, *(known.name for known in state.definitions)))
-        inliner = _Inliner(by_name, kept, set())
+        inliner = _Inliner(by_name, {known.name: known for known in state.definitions}, set())
         for name in by_name:
             inliner.inline_into(name, [])
         for function in by_name.values() if inliner.has_tuples else ():
@@ -46,13 +47,13 @@ class _Inliner:
 
     Attributes:
         by_name: all functions.
-        kept: names of the composites that stay.
+        defined: what the user defined, by name: such composites stay.
         finished: names of functions without calls; grows.
         has_tuples: whether tuples are made in one of the functions.
     """
 
     by_name: dict[str, ir.Operation]
-    kept: frozenset[str]
+    defined: Mapping[str, Definition]
     finished: set[str]
     has_tuples: bool = False
 
@@ -75,11 +76,16 @@ class _Inliner:
         for op, kind, _ in walk(function, combiners=True):
             if kind in CALLS:
                 found.append((op, ir.FlatSymbolRefAttr(op.attributes["callee"]).value))
-            elif kind == COMPOSITE and ir.StringAttr(op.attributes["name"]).value not in self.kept:
+            elif kind == COMPOSITE and not self._stays(op):
                 found.append((op, ir.FlatSymbolRefAttr(op.attributes["decomposition"]).value))
             elif kind in (_TUPLE, _ELEMENT):
                 self.has_tuples = True
         return found
+
+    def _stays(self, composite: ir.Operation) -> bool:
+        name = ir.StringAttr(composite.attributes["name"]).value
+        defined = self.defined.get(name)
+        return name == COMPOSITE_NAME or (defined is not None and defined.is_meant(composite))
 
 
 def _inline(call: ir.Operation, function: ir.Operation) -> None:

@@ -203,7 +203,6 @@ def _settle_mesh(name: str, module: ir.Module, state: PassState) -> None:
     if state.mesh is None:
         problem = "give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)"
         error(main_function(module), f"no mesh: {problem}")
-    state.meshes = state.meshes or {state.mesh.symbol: state.mesh}
 
 
 def _read_meshes_into(state: PassState, module: ir.Module) -> None:

@@ -227,5 +227,6 @@ def _too_few(axes: Sequence[tuple[str, int]], need: int, have: int, kind: str) -
         each = -(-need // clients)
         call = f'dtensor.initialize_accelerator_system("CPU", num_logical_cpu_devices={each})'
         where = " on each client" if clients > 1 else ""
-        text += f"; call {call}{where} before jax first uses a device"
+        text += f"; call {call}{where} before jax first uses a device. Plans need no devices: "
+        text += "Mesh.abstract, or target= of lower"
     return text

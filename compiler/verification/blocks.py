@@ -9,7 +9,7 @@ for the scale of what they add.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -232,7 +232,6 @@ class Reader:
         with ir.Location.unknown():
             state = PassState(
                 mesh=mesh,
-                meshes={mesh.symbol: mesh},
                 cost=options.cost,
                 definitions=options.ops,
                 bodies=bodies_of(options.ops, self._platform),
@@ -248,7 +247,8 @@ class Reader:
             return "it reads what jax cannot pass on: tokens, or values of 64 bits"
         numbers = list(zip(block.operands, block.results, block.regions, strict=True))
         operations = [
-            self._operation(op, *row) for op, row in zip(block.operations, numbers, strict=True)
+            self._operation(op, *row, block.yields)
+            for op, row in zip(block.operations, numbers, strict=True)
         ]
         return Block(
             block.own,
@@ -270,6 +270,7 @@ class Reader:
         operands: tuple[int, ...],
         results: tuple[int, ...],
         regions: tuple[int, ...],
+        passed: Container[int],
     ) -> Operation:
         is_control = op.name in (*CONTROL, MANUAL)
         return Operation(
@@ -279,7 +280,7 @@ class Reader:
             tuple(
                 n
                 for n, result in zip(results, op.results, strict=True)
-                if self._values[n] is not None and _holds_something(op, result)
+                if self._values[n] is not None and (n in passed or _holds_something(op, result))
             ),
             accuracy_of(op),
             self._why_skipped(op, operands, results),

@@ -26,8 +26,11 @@ from dtensor.runtime.keys import data_of
 from dtensor.runtime.padding import even_layout
 from dtensor.runtime.placement import named_sharding
 
-_BEFORE = "every operation of the plan is right: a pass before it changes the program"
-_AFTER = "every operation is right where values are looked at: a pass after dtensor-expand is not"
+# What a difference is "in".
+_BEFORE = "the results: each operation of the plan is right, a pass before it changes the program"
+_AFTER = (
+    "the results: they are right where all values are looked at; a pass after dtensor-expand is not"
+)
 
 
 Reference = Callable[[], Sequence[Any]]

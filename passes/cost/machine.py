@@ -10,9 +10,8 @@ from typing import Any
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.cost.model import CostModel, Link, is_positive
+from dtensor.passes.cost.model import DTYPES, CostModel, Link, is_positive
 
-DTYPES = ("f64", "f32", "bf16", "f16", "f8", "i8")
 _LEVEL_KEYS = {"name": str, "devices": int, "alpha": float, "bytes_per_second": float}
 _KEYS: dict[str, type] = {
     "name": str,
@@ -30,7 +29,7 @@ class Level:
 
     Attributes:
         name: what it is called.
-        devices: how many neighbouring devices it joins; None is any number.
+        devices: up to how many neighbouring devices it joins; None is any number.
         link: seconds that one collective takes however little it moves, and the bytes per second
             that one device sends along one mesh axis, and at the same time receives.
     """
@@ -81,6 +80,12 @@ class Machine:
                     "dtensor.Level(name, devices, dtensor.Link(alpha, bytes_per_second))"
                 )
         sizes = [level.devices for level in self.levels]
+        inner = [size for size in sizes if size is not None]
+        if inner != sorted(set(inner)):
+            raise CompileError(
+                f"machine '{self.name}': its levels join {', '.join(map(str, inner))} devices; "
+                "give the innermost level first, and each more devices than the one before"
+            )
         if not sizes or sizes[-1] is not None or None in sizes[:-1]:
             raise CompileError(
                 f"machine '{self.name}': the last level of the network joins any number of "
@@ -116,25 +121,32 @@ class Machine:
         """Flops per second of matrix products of elements of type `dtype`, such as `bf16`.
 
         Of a type that the machine does not list, those of the next wider one it does, or of the
-        slowest it has.
+        slowest it has. `f32_highest` are products of f32 of the highest precision.
         """
         peaks = dict(self.matmul_flops)
         if dtype.startswith("f8"):
             dtype = "f8"
+        elif dtype == "f32_highest" and dtype not in peaks:
+            dtype = "f32"
         wider = DTYPES[: DTYPES.index(dtype) + 1] if dtype in DTYPES else ()
         found = [peaks[name] for name in reversed(wider) if name in peaks]
         return found[0] if found else min(peaks.values())
 
-    def level(self, stride: int, size: int) -> Level:
+    def level(self, stride: int, size: int, devices: int) -> Level:
         """The level over which a mesh axis communicates.
+
+        Devices are taken to come in blocks of one size, the largest that a level joins and that
+        divides them: 96 chips are one slice of up to 256, and 24 GPUs three hosts of 8.
 
         Args:
             stride: devices between two neighbours on the axis: the product of the axes inside it.
             size: devices on the axis.
+            devices: all devices of the mesh.
         """
-        span = stride * size
         for level in self.levels[:-1]:
-            if level.devices is not None and level.devices % span == 0:
+            most = min(level.devices or devices, devices)
+            block = next(n for n in range(most, 0, -1) if devices % n == 0)
+            if block % (stride * size) == 0:
                 return level
         return self.levels[-1]
 
@@ -142,13 +154,15 @@ class Machine:
         """What plans for `mesh` cost on this machine, its devices in the mesh's order."""
         links, stride = [], 1
         for name, size in reversed(mesh.axes):
-            links.append((name, self.level(stride, size).link))
+            links.append((name, self.level(stride, size, mesh.size).link))
             stride *= size
         return CostModel(
             link=self.levels[-1].link,
             axis_links=tuple(reversed(links)),
             peak_flops=self.matmul_peak("bf16"),
             hbm_bytes_per_second=self.memory_bytes_per_second,
+            matmul_flops=tuple([(dtype, self.matmul_peak(dtype)) for dtype in DTYPES]),
+            vector_flops=self.vector_flops,
         )
 
     @classmethod
@@ -160,12 +174,13 @@ class Machine:
         """
         from dtensor.passes.cost.machines import MACHINES
 
-        if name not in MACHINES:
+        known_as = name.lower()
+        if known_as not in MACHINES:
             known = f"; known are {', '.join(MACHINES)}, or give a TOML file"
             raise CompileError(
                 f"there is no machine '{name}'{did_you_mean(name, list(MACHINES)) or known}"
             )
-        return MACHINES[name]
+        return MACHINES[known_as]
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Machine:

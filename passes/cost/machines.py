@@ -26,8 +26,10 @@ def _tpu(
 ) -> Machine:
     """A TPU slice: a torus inside, the data-centre network between slices.
 
-    A mesh axis is a ring along one dimension of the torus: two links, one each way.
+    A mesh axis is a ring along one dimension of the torus: two links, one each way. Products of the
+    highest precision take six of bf16.
     """
+    peaks = (("f32_highest", dict(peaks)["bf16"] / 6), *peaks)
     levels = (
         Level("ICI", slice_devices, Link(2e-6, 2 * ici_bytes)),
         Level("data-centre network", None, Link(3e-5, dcn_bytes)),
@@ -47,7 +49,8 @@ def _hopper(name: str, memory_bytes_per_second: float, memory_bytes: int) -> Mac
     )
     halves = (("bf16", 989.4e12), ("f16", 989.4e12))
     bytes_ = (("f8", 1978.9e12), ("i8", 1978.9e12))
-    peaks = (("f64", 66.9e12), ("f32", 494.7e12), *halves, *bytes_)
+    singles = (("f32_highest", 66.9e12), ("f32", 494.7e12))
+    peaks = (("f64", 66.9e12), *singles, *halves, *bytes_)
     return Machine(name, levels, peaks, 66.9e12, memory_bytes_per_second, memory_bytes)
 
 
@@ -64,6 +67,7 @@ MACHINES: Final[dict[str, Machine]] = {
         ),
         (
             ("f64", 19.5e12),
+            ("f32_highest", 19.5e12),
             ("f32", 156e12),
             ("bf16", 312e12),
             ("f16", 312e12),

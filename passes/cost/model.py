@@ -39,6 +39,11 @@ def permute_bytes(local_bytes: float) -> float:
     return float(local_bytes)
 
 
+# The types of elements by which devices multiply matrices at different speeds, wider ones first;
+# `f32_highest` are products of f32 of the highest precision.
+DTYPES = ("f64", "f32_highest", "f32", "bf16", "f16", "f8", "i8")
+
+
 @dataclass(frozen=True)
 class Link:
     """The network along one mesh axis.
@@ -77,12 +82,16 @@ class CostModel:
         axis_links: axis name to Link, for axes with another network.
         peak_flops: floating-point operations per second of one device.
         hbm_bytes_per_second: memory bandwidth of one device.
+        matmul_flops: element type, such as `bf16`, to those of matrix products, where they differ.
+        vector_flops: those of everything else; None is `peak_flops`.
     """
 
     link: Link = DEFAULT_LINK
     axis_links: Mapping[str, Link] | tuple[tuple[str, Link], ...] = ()
     peak_flops: float = 2e14
     hbm_bytes_per_second: float = 1.2e13
+    matmul_flops: Mapping[str, float] | tuple[tuple[str, float], ...] = ()
+    vector_flops: float | None = None
 
     def __post_init__(self) -> None:
         links = self.axis_links
@@ -94,10 +103,20 @@ class CostModel:
                     f"the cost of {name} is {link!r}; give a dtensor.Link of seconds, at least 0, "
                     "and of bytes per second, above 0"
                 )
-        for name in ("peak_flops", "hbm_bytes_per_second"):
-            if not is_positive(getattr(self, name)):
+        peaks = self.matmul_flops
+        peaks = tuple(peaks.items() if isinstance(peaks, Mapping) else peaks)
+        object.__setattr__(self, "matmul_flops", peaks)
+        numbers = {
+            "peak_flops": self.peak_flops,
+            "hbm_bytes_per_second": self.hbm_bytes_per_second,
+            **{f"matmul_flops of {element}": flops for element, flops in peaks},
+        }
+        if self.vector_flops is not None:
+            numbers["vector_flops"] = self.vector_flops
+        for name, number in numbers.items():
+            if not is_positive(number):
                 raise CompileError(
-                    f"{name} of a CostModel is {getattr(self, name)!r}; it must be a number above 0"
+                    f"{name} of a CostModel is {number!r}; it must be a number above 0"
                 )
 
     def axis_link(self, axis: str) -> Link:
@@ -124,6 +143,12 @@ class CostModel:
         link = self.axes_link(axes)
         return collectives * link.alpha + wire_bytes / link.bytes_per_second
 
-    def local_seconds(self, flops: float, memory_bytes: float) -> float:
-        """Seconds of local work: whichever of arithmetic and memory traffic takes longer."""
-        return max(flops / self.peak_flops, memory_bytes / self.hbm_bytes_per_second)
+    def compute_seconds(self, flops: float, element: str | None = None) -> float:
+        """Seconds of arithmetic on one device: of a product of elements of a type, or of others."""
+        if element is None:
+            return flops / (self.vector_flops or self.peak_flops)
+        return flops / dict(self.matmul_flops).get(element, self.peak_flops)
+
+    def memory_seconds(self, bytes_: float) -> float:
+        """Seconds in which the memory of one device gives or takes so many bytes."""
+        return bytes_ / self.hbm_bytes_per_second

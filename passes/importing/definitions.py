@@ -30,7 +30,7 @@ def import_definitions(
         if kind not in _NAMES:
             continue
         name = ir.StringAttr(op.attributes[_NAMES[kind]]).value
-        if name not in by_name:
+        if name not in by_name or not by_name[name].is_meant(op):
             continue
         if kind == COMPOSITE:
             if name not in bodies:
@@ -40,6 +40,7 @@ def import_definitions(
                     "whole arrays; define it with the function that it stands for",
                 )
             _check_attributes(op, name)
+            _check_operands(op, by_name[name])
             op = _as_custom_call(op, name)
         op.attributes[DEFINED] = by_name[name].attribute()
 
@@ -52,6 +53,16 @@ def _check_attributes(op: ir.Operation, name: str) -> None:
             op,
             f'composite "{name}" has attributes, which fn= is not called with; let the function '
             "close over them",
+        )
+
+
+def _check_operands(op: ir.Operation, definition: Definition) -> None:
+    given, named = len(op.operands), len(definition.operands)
+    if given > named:
+        error(
+            op,
+            f"'{definition.name}' has {given} operands; its signature has {named}. Arrays that its "
+            "function closes over are operands too: pass them as arguments, or make them in it",
         )
 
 

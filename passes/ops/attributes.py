@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dtensor.dialect.attributes import entries_of
 from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
-from dtensor.dialect.names import DOT_NUMBERS, SIZE
+from dtensor.dialect.names import DOT_NUMBERS, PRECISION, SIZE
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import element_bytes
 
@@ -215,6 +215,11 @@ def backend_config(call: ir.Operation) -> dict[str, ir.Attribute]:
     """What JAX tells the library that a custom call calls."""
     given = call.attributes
     return entries_of(given[BACKEND_CONFIG]) if BACKEND_CONFIG in given else {}
+
+
+def is_precise(product: ir.Operation) -> bool:
+    """Whether a product of matrices must be as exact as the elements that it takes."""
+    return PRECISION in product.attributes and "HIGHEST" in str(product.attributes[PRECISION])
 
 
 def direction_of(compare: ir.Operation) -> str:

@@ -118,6 +118,7 @@ DOT_GENERAL = OpDef(
     flops=lambda op: products_flops(op, _contracted(op)),
     accuracy=summed(_contracted),
     must_divide=True,
+    is_product=True,
     padding=padding.IDENTITY,
     known=known_finite,
 )

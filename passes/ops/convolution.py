@@ -252,6 +252,7 @@ CONVOLUTION = OpDef(
     flops=convolution_flops,
     accuracy=summed(all_of(1)),
     must_divide=True,
+    is_product=True,
     padding=padding.Padding(
         padding.reducing,
         lengthen_convolution,

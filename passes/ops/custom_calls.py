@@ -232,6 +232,7 @@ CUSTOM_CALL = OpDef(
     custom_call_rule,
     (Algorithm("local", expand_custom_call, _applies),),
     flops=custom_call_flops,
+    is_product=True,
     accuracy=factorised,
     known=_known,
     padding=padding.Padding(custom_call_fill),

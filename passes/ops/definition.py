@@ -19,6 +19,7 @@ from dtensor.dialect.errors import CompileError
 from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import DEFINED
 from dtensor.passes.creation import integers_attr
+from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
 
@@ -54,11 +55,23 @@ class Definition:
     linear: tuple[tuple[int, ...], ...] = ()
     flops: str = ""
 
+    @property
+    def version(self) -> int:
+        """The version of the composites that it makes; 0 if it makes none."""
+        return 0
+
+    def is_meant(self, op: ir.Operation) -> bool:
+        """Whether a custom call or composite of this name is not another definition's."""
+        version = integer(op.attributes["version"]) if "version" in op.attributes else 0
+        return 0 in (version, self.version) or version == self.version
+
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name):
             raise CompileError(f"an operation is defined by its name, a string, not {self.name!r}")
         if not isinstance(self.signature, str):
             raise self._wrong(f"the signature is {self.signature!r}", "it must be a string")
+        if not isinstance(self.flops, str):
+            raise self._wrong(f"flops is {self.flops!r}", "write products, `4 b q k d + b q`")
         if self.signature.count("->") != 1:
             raise self._wrong(f"'{self.signature}' has no '->'", "write `b m, b n -> b m n`")
         for tensor in (*self.operands, *self.results):

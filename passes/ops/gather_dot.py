@@ -173,5 +173,6 @@ GATHER_DOT = OpDef(
     flops=_flops,
     accuracy=summed(_summed),
     must_divide=True,
+    is_product=True,
     padding=padding.Padding(_holds, lengthen_gather),
 )

@@ -59,6 +59,7 @@ CHOLESKY = OpDef(
     cholesky_rule,
     flops=cholesky_flops,
     must_divide=True,
+    is_product=True,
     padding=padding.ANY,
     accuracy=factorised,
 )
@@ -66,6 +67,7 @@ TRIANGULAR_SOLVE = OpDef(
     triangular_solve_rule,
     flops=triangular_solve_flops,
     must_divide=True,
+    is_product=True,
     padding=padding.ANY,
     accuracy=factorised,
 )

@@ -170,6 +170,7 @@ class OpDef:
             reads nothing but scalars.
         must_divide: whether a large one must not be left undivided over an axis that could
             divide it.
+        is_product: whether it multiplies matrices, for which devices have units of their own.
         padding: how it copes with elements beyond the end of uneven dimensions; None where it must
             not see any.
         moves_only: whether each element of its results is an element of an operand: no flops.
@@ -194,6 +195,7 @@ class OpDef:
     in_place: bool = False
     rematerialisable: bool = False
     must_divide: bool = False
+    is_product: bool = False
     moves_only: bool = False
     resizes: bool = False
     varies: str = ""

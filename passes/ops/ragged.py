@@ -223,5 +223,6 @@ RAGGED_DOT = OpDef(
     flops=ragged_dot_flops,
     accuracy=summed(_summed),
     must_divide=True,
+    is_product=True,
     padding=padding.IDENTITY,
 )

@@ -107,7 +107,8 @@ class _Maker(Maker):
         options = super().of(node, start, now, moves)
         if node.kind != ARGUMENT:
             return options
-        return Options(list(dict.fromkeys([self.priced(node, s) for s in options.strategies])))
+        priced = list(dict.fromkeys([self.priced(node, s) for s in options.strategies]))
+        return Options(priced, self.splits(node))
 
     def priced(self, node: Node, strategy: Strategy) -> Strategy:
         """The strategy of a node, that of an argument with what its bytes cost."""

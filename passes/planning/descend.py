@@ -42,7 +42,7 @@ class Changes:
         problem = self.problem
         options = problem.options(node)
         mine = options.strategies
-        found = problem.work[node] * options.share + problem.runs[node] * options.extra
+        found = problem.node_costs(node)
         for number in problem.around[node]:
             found = found + self.value_seconds(node, problem.values[number])
         for pair in problem.pairs:

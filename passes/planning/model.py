@@ -55,7 +55,7 @@ class Model:
         if len(options) < 2:
             self.variable_of.append(-1)
             return
-        cost = 1e6 * (problem.work[node] * options.share + problem.runs[node] * options.extra)
+        cost = 1e6 * problem.node_costs(node)
         self.variable_of.append(self.variable(cost, options.index[problem.now[node]]))
 
     def take(self, problem: Problem, states: Sequence[int]) -> None:

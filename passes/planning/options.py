@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.passes.graph import Graph, Node
+from dtensor.passes.planning.work import Work
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.sharding.specs import Specs
 
@@ -50,15 +51,20 @@ class Computed(NamedTuple):
     exchanges: tuple[Exchange, ...]
 
 
+# Of each operand and of each result, into how many shards each spec cuts it.
+Splits = tuple[tuple[Sequence[int], ...], tuple[Sequence[int], ...]]
+
+
 class Options:
     """The strategies of a node, also as arrays: `ins[k][i]` is operand k's spec in strategy i."""
 
-    def __init__(self, strategies: Sequence[Strategy]) -> None:
+    def __init__(self, strategies: Sequence[Strategy], splits: Splits) -> None:
         self.strategies = tuple(strategies)
+        self._splits = splits
         self.index = {s: i for i, s in enumerate(self.strategies)}
         self.ins = _columns([s.ins for s in self.strategies])
         self.outs = _columns([s.outs for s in self.strategies])
-        self.share = 1.0 / np.array([s.split for s in self.strategies], float)
+        self._share = 1.0 / np.array([s.split for s in self.strategies], float)
         self.extra = np.array([s.comm + s.price for s in self.strategies], float)
         self._distinct: dict[int, NDArray[np.intp]] = {}
 
@@ -68,6 +74,19 @@ class Options:
     def column(self, slot: int) -> NDArray[np.intp]:
         """The specs of operand `slot`, or of result `~slot` if negative."""
         return self.ins[slot] if slot >= 0 else self.outs[~slot]
+
+    def seconds(self, work: Work) -> NDArray[np.float64]:
+        """Per strategy what the work takes on each device."""
+        compute: NDArray[np.float64] = work.compute * self._share
+        if not work.traffic:
+            return compute
+        ins, outs = self._splits
+        traffic = np.zeros(len(self.strategies))
+        for slot, seconds in work.traffic.items():
+            split = ins[slot] if slot >= 0 else outs[~slot]
+            column = self.column(slot)
+            traffic += seconds / np.array([split[spec] for spec in column.tolist()], float)
+        return np.maximum(compute, traffic)
 
     def distinct(self, slot: int) -> NDArray[np.intp]:
         """The different specs of a column, ascending."""

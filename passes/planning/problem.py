@@ -22,6 +22,7 @@ from dtensor.passes.planning.options import Exchange, Options, Strategy
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.steps import Seconds
 from dtensor.passes.planning.strategies import Maker, Moves
+from dtensor.passes.planning.work import Work
 
 
 @dataclass(slots=True)
@@ -74,13 +75,13 @@ class Problem:
         self.node_of = classes_of(graph, begin, free)
         count = max(self.node_of, default=-1) + 1
         self.example = [-1] * count
-        self.work = [0.0] * count
+        self.work = [Work(0.0, {}) for _ in range(count)]
         self.runs = [0.0] * count
         for node, number in enumerate(self.node_of):
             if self.example[number] < 0:
                 self.example[number] = node
             weight = graph.nodes[node].weight
-            self.work[number] += weight * maker.work[node]
+            self.work[number].add(maker.work[node], weight)
             self.runs[number] += weight
         self.start = [start[node] for node in self.example]
         self.now = list(self.start)
@@ -120,6 +121,7 @@ class Problem:
         """
         self._moves = moves
         self._options: list[Options | None] = [None] * len(self.now)
+        self._costs: list[Seconds | None] = [None] * len(self.now)
 
     def options(self, node: int) -> Options:
         """The strategies of a node, made when they are first asked for."""
@@ -145,7 +147,22 @@ class Problem:
 
     def work_seconds(self, node: int) -> float:
         """Seconds of a node's work under the present plan."""
-        return self.work[node] / self.now[node].split
+        work, now = self.work[node], self.now[node]
+        ins, outs = self.maker.splits(self.graph.nodes[self.example[node]])
+        traffic = [
+            seconds / (ins[slot][now.ins[slot]] if slot >= 0 else outs[~slot][now.outs[~slot]])
+            for slot, seconds in work.traffic.items()
+        ]
+        return max(work.compute / now.split, sum(traffic))
+
+    def node_costs(self, node: int) -> Seconds:
+        """What `node_seconds` would be in each strategy of a node."""
+        found = self._costs[node]
+        if found is None:
+            options = self.options(node)
+            found = options.seconds(self.work[node]) + self.runs[node] * options.extra
+            self._costs[node] = found
+        return found
 
     def node_seconds(self, node: int) -> float:
         """The same, what its algorithm communicates, and what else it is priced at."""

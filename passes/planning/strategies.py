@@ -29,12 +29,13 @@ from dtensor.passes.planning.options import (
     Computed,
     Exchange,
     Options,
+    Splits,
     Strategy,
     keeper,
     kept_by_node,
 )
 from dtensor.passes.planning.results import Ways, cut_axes, those_that_follow
-from dtensor.passes.planning.work import work_seconds
+from dtensor.passes.planning.work import work_of
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import WHOLE, Places, place_of
 from dtensor.passes.propagation.task import Task
@@ -56,7 +57,7 @@ class Maker:
     """Makes the strategies of nodes; equal ops share one list.
 
     Attributes:
-        work: per node, seconds of its work on one device, per execution.
+        work: per node, its work, per execution.
         cut_axes: the sub-axes of each mesh axis that only the compiler cuts.
     """
 
@@ -77,7 +78,7 @@ class Maker:
         self._together = named_together(specs.subaxes, given)
         self.cut_axes = cut_axes(specs, given)
         self._joint = JointLabels(specs, self._apart)
-        self.work = work_seconds(graph, task.cost)
+        self.work = work_of(graph, task.cost, task.free)
         self._kinds = partial_kinds(graph)
         self._memos: dict[bool, dict[object, tuple[Strategy, ...]]] = {False: {}, True: {}}
         self._memo = self._memos[False]
@@ -167,7 +168,12 @@ class Maker:
         if node.index in self.kept:
             keeps = keeper(self.graph, self.specs, node, self.kept[node.index])
             found = tuple([s for s in found if keeps(s.ins, s.outs)])
-        return Options(found if now in found else (now, *found))
+        return Options(found if now in found else (now, *found), self.splits(node))
+
+    def splits(self, node: Node) -> Splits:
+        """Of each operand and result of a node, into how many shards each spec cuts it."""
+        ins, outs = self.specs.sides(self.graph, node)
+        return tuple([side.splits for side in ins]), tuple([side.splits for side in outs])
 
     def ways(self, node: Node) -> Ways:
         """Per sub-axis where a result that nobody laid out may have it; None is anywhere."""
@@ -210,7 +216,7 @@ class Maker:
             return tuple([s for s in found if s.split in enough or s.split > small])
         if self.is_constant(node):
             return found
-        seconds = _REPEATED * self.work[node.index]
+        seconds = _REPEATED * self.work[node.index].seconds
 
         def priced(strategy: Strategy) -> Strategy:
             more = 1 / strategy.split - 1 / start.split

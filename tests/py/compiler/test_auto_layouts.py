@@ -252,6 +252,27 @@ def test_auto_for_a_part_leaves_the_rest_as_given_and_ties_results() -> None:
     assert again[0][0]["up"].layout == params[0]["up"]
 
 
+def test_auto_in_a_part_of_a_state_ties_all_of_it() -> None:
+    def step(state: Any, x: Any) -> Any:
+        return {"w": state["w"] * 0.9, "v": state["v"] + x.sum(0)}, x @ state["w"]
+
+    mesh = MESHES["2x4"]
+    columns = Layout([UNSHARDED, "model"], mesh)
+    layouts = ({"w": columns, "v": AUTO}, rows(mesh))
+    state = {"w": array(32, 64), "v": array(32)}
+    compiled = dtensor.jit(step, in_layouts=layouts).lower(state, array(64, 32)).compile()
+    assert compiled.out_layouts[0] == compiled.in_layouts[0][0]
+    assert compiled.out_layouts[0]["w"] == columns
+
+
+def test_options_that_only_a_compilation_keeps_to_are_refused() -> None:
+    kept: dict[str, Any] = {"strict": True, "budget": dtensor.budget(0), "max_bytes_per_device": 9}
+    for name, value in kept.items():
+        options = dtensor.CompileOptions(**{name: value})
+        with pytest.raises(dtensor.CompileError, match=f"does not keep to options.{name}"):
+            dtensor.auto_layouts(jnp.sum, array(8), mesh=MESHES["8"], options=options)
+
+
 def test_where_arrays_lie_means_nothing_to_auto() -> None:
     mesh = MESHES["2x4"]
     x = dtensor.copy_to_mesh(array(64, 32), Layout([UNSHARDED, "data"], mesh))
@@ -274,10 +295,14 @@ def test_what_is_carried_can_be_said() -> None:
     assert default.out_layouts == (default.in_layouts[0], None)
     none = dtensor.auto_layouts(both, state, x, mesh=mesh, fixed=fixed, carry={})
     assert none.out_layouts == (None, None)
-    for carry, message in [
+    wrong: list[tuple[Any, str]] = [
         ({1: 0}, "result 0 becomes argument 1, but their structure, shapes or element types"),
         ({0: 7}, "result 7 becomes argument 0; both has 2 arguments and 2 results"),
-    ]:
+        ({0: 0, 1: 0}, "a result becomes one argument"),
+        ({"state": 0}, "carry is {'state': 0}; give positions of arguments"),
+        ([0, 1], r"carry is \[0, 1\]; give positions of arguments"),
+    ]
+    for carry, message in wrong:
         with pytest.raises(dtensor.CompileError, match=message):
             dtensor.auto_layouts(both, state, x, mesh=mesh, fixed=fixed, carry=carry)
 

@@ -163,6 +163,51 @@ def test_an_ffi_call_is_split_as_its_rule_of_shardy_says(
     np.testing.assert_allclose(found, np.linalg.cholesky(a), rtol=1e-4)
 
 
+def test_a_definition_stands_for_its_own_function_and_not_for_another_of_its_name() -> None:
+    first = dtensor.define_op("test.act", "... -> ...", fn=lambda x: x * 2)
+    first.unregister()
+    second = dtensor.define_op("test.act", "... -> ...", fn=lambda x: x * 9)
+    x = np.arange(8, dtype=np.float32)
+    layout = dtensor.Layout(["x"], mesh())
+    found = dtensor.jit(lambda x: (first(x), second(x)), in_layouts=layout)(x)
+    np.testing.assert_array_equal(np.asarray(found[0].to_jax()), x * 2)
+    np.testing.assert_array_equal(np.asarray(found[1].to_jax()), x * 9)
+    third = dtensor.define_op("test.act", "... -> ...", fn=lambda x: x + 1, register=False)
+    options = dtensor.CompileOptions(ops=[third])
+    found = dtensor.jit(lambda x: (second(x), third(x)), in_layouts=layout, options=options)(x)
+    np.testing.assert_array_equal(np.asarray(found[0].to_jax()), x * 9)
+    np.testing.assert_array_equal(np.asarray(found[1].to_jax()), x + 1)
+
+
+@pytest.mark.parametrize(
+    ("a_axis", "b_axis", "a_shape", "b_shape"),
+    [(0, None, (4, 8, 6), (6, 3)), (2, 1, (8, 6, 4), (6, 4, 3)), (None, 0, (8, 6), (4, 6, 3))],
+)
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_a_definition_under_vmap_is_one_with_a_factor_more(
+    a_axis: Any, b_axis: Any, a_shape: Any, b_shape: Any, is_registered: bool
+) -> None:
+    product = dtensor.define_op(
+        *("test.product", "m k, k n -> m n"),
+        reduce={"k": "sum"},
+        flops="2 m k n",
+        fn=jnp.matmul,
+        register=is_registered,
+    )
+    a, b = (np.arange(np.prod(s), dtype=np.float32).reshape(s) % 7 for s in (a_shape, b_shape))
+    mapped = jax.vmap(product, in_axes=(a_axis, b_axis))
+    want = jax.vmap(jnp.matmul, in_axes=(a_axis, b_axis))(a, b)
+    spec: list[Any] = [None] * a.ndim
+    spec[a.ndim - 1 if a_axis is None else a_axis] = "y"
+    options = dtensor.CompileOptions(ops=() if is_registered else [product])
+    step = dtensor.jit(mapped, in_layouts=(*_layouts(spec), None), options=options)
+    compiled = step.lower(a, b).compile()
+    np.testing.assert_array_equal(np.asarray(compiled(a, b).to_jax()), want)
+    assert compiled.local_flops == pytest.approx(2 * 4 * 8 * 6 * 3 / 4, rel=0.1)
+    kinds = {c.kind for c in compiled.collectives}
+    assert bool(kinds) == (a_axis is None)  # what is split is the contraction, or the batch
+
+
 def test_a_kernel_in_a_body_counts_what_its_definition_says() -> None:
     own = dtensor.define_op(
         "test.factor", "... i j -> ...", whole=("i", "j"), flops="... i i j", fn=_factor

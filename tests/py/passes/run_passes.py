@@ -32,7 +32,7 @@ def graph_of(text: str) -> Iterator[Graph]:
 def after(passes: str, text: str, mesh: Mesh = MESH) -> Iterator[tuple[ir.Module, PassState]]:
     """The module after these passes, and what they left in their state."""
     with parsed(text) as module:
-        state = PassState(mesh=mesh, meshes={mesh.symbol: mesh})
+        state = PassState(mesh=mesh)
         Pipeline.parse(passes).run(module, state)
         yield module, state
 

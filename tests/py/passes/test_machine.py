@@ -64,7 +64,8 @@ def test_a_file_describes_a_machine(tmp_path: Path) -> None:
         (("alpha = 4e-5", ""), "level 1 lacks the key 'alpha', a number; add it"),
         (("alpha = 4e-5", "alpha = 0"), "alpha of ethernet is 0.0; it must be a positive number"),
         (("devices = 4", ""), "the last level of the network joins any number"),
-        (("bf16 = 4e14", "bf17 = 4e14"), "matmul_flops of 'bf17'; known are f64, f32, bf16"),
+        (("bf16 = 4e14", "bf17 = 4e14"), "matmul_flops of 'bf17'; known are f64, f32_h"),
+        (("devices = 4", "devices = 4.5"), "'devices' is 4.5; give a whole number"),
         (('name = "two racks"', "name = two"), "machine file .*: Invalid value"),
     ],
 )
@@ -87,8 +88,34 @@ def test_an_axis_communicates_over_the_level_that_joins_its_devices() -> None:
     assert cost.axis_link("inner") == BOARD.link
     assert cost.axis_link("model") == BOARD.link  # four neighbours are on one board
     assert cost.axis_link("data") == ETHERNET.link
-    assert RACKS.level(1, 3) == ETHERNET  # every second group of three lies on two boards
+    assert RACKS.level(1, 3, 12) == ETHERNET  # every second group of three lies on two boards
     assert (cost.peak_flops, cost.hbm_bytes_per_second) == (4e14, 2e12)
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "level"),
+    [
+        ("h100", {"data": 8}, 0),
+        ("h100", {"data": 3}, 0),  # of one host
+        ("h100", {"data": 2, "model": 6}, 1),  # two hosts of 6
+        ("h100", {"data": 3, "model": 8}, 1),
+        ("v5p", {"data": 512}, 0),  # a slice joins up to 8960, and need not have as many
+        ("v5p", {"data": 4096, "model": 2}, 0),
+        ("v4", {"data": 192}, 0),
+        ("v6e", {"data": 2, "model": 256}, 1),
+        ("v6e", {"data": 96}, 0),
+    ],
+)
+def test_devices_come_in_blocks_of_one_size(name: str, axes: dict[str, int], level: int) -> None:
+    machine = Machine.named(name)
+    cost = machine.cost_model(Mesh(list(axes.items())))
+    assert cost.axis_link("data") == machine.levels[level].link
+
+
+def test_levels_join_more_and_more_devices() -> None:
+    pair = Level("pair", 2, Link(1e-6, 3e11))
+    with pytest.raises(CompileError, match="its levels join 4, 2 devices; give the innermost"):
+        Machine("odd", (BOARD, pair, ETHERNET), {"bf16": 1e14}, 1e13, 1e12, 10**9)
 
 
 def test_a_type_without_a_peak_has_that_of_the_next_wider_one() -> None:
@@ -96,6 +123,7 @@ def test_a_type_without_a_peak_has_that_of_the_next_wider_one() -> None:
     assert RACKS.matmul_peak("f8E4M3FN") == 4e14
     assert RACKS.matmul_peak("f32") == 1e14
     assert RACKS.matmul_peak("f64") == 1e14  # the slowest there is
+    assert RACKS.matmul_peak("f32_highest") == 1e14
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -329,7 +329,7 @@ def test_an_axis_on_a_slow_network_is_spread_first() -> None:
     orders = []
     for axis in ("x", "y"):
         with parsed(text) as module:
-            state = PassState(mesh=MESH, meshes={"mesh": MESH})
+            state = PassState(mesh=MESH)
             state.cost = CostModel(axis_links=((axis, slow),))
             Pipeline.parse("dtensor-import, dtensor-propagate").run(module, state)
             orders.append([trail.axis for trail in state.ledger.trails])

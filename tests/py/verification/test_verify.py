@@ -107,6 +107,13 @@ def test_what_is_wrong_in_a_loop_is_found_in_its_iteration(
     assert first.where[0].startswith("iteration 0 of the loop at test_verify.py:")
 
 
+def test_a_definition_that_is_wrong_is_named_where_it_gives_a_result() -> None:
+    rows = dtensor.define_op("verify.flip", "i j -> i j", fn=lambda v: v[::-1], register=False)
+    options = dtensor.CompileOptions(ops=[rows])
+    report = dtensor.verify(rows, *numbers((8, 3)), in_layouts=laid(("y", None)), options=options)
+    assert [d.operation for d in report.differences] == ["custom_call @verify.flip"]
+
+
 @pytest.mark.parametrize(
     ("faulty", "said"),
     [(FuseCutsPass, "a pass before it"), (OptimizeCollectivesPass, "a pass after dtensor-expand")],

@@ -92,7 +92,7 @@ def _window(i: int, kind: str, size: int) -> list[str]:
 def test_what_is_planned_is_sent(ops: list[str], split: str) -> None:
     with make_context(), ir.Location.unknown():
         module = parse_module(program(ops, split), "test.mlir")
-        state = PassState(mesh=MESH, meshes={MESH.symbol: MESH}, cost=BYTES_ALONE)
+        state = PassState(mesh=MESH, cost=BYTES_ALONE)
         Pipeline.parse("dtensor-spmd").run(module, state)
     assert state.cost_report is not None
     (plan,) = state.ledger.of_kind("plan")

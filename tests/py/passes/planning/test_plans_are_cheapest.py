@@ -24,7 +24,9 @@ def keep_few(problem: Problem, rng: random.Random) -> None:
     for node, now in enumerate(problem.now):
         others = [s for s in problem.options(node).strategies if s != now]
         kept = rng.sample(others, min(STRATEGIES - 1, len(others)))
-        problem._options[node] = Options([now, *kept])
+        splits = problem.maker.splits(problem.graph.nodes[problem.example[node]])
+        problem._options[node] = Options([now, *kept], splits)
+        problem._costs[node] = None
 
 
 def cheapest(problem: Problem) -> float:

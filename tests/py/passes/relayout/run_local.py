@@ -73,13 +73,13 @@ def local_module(mesh: Mesh, types: Sequence[str], body: Body, passes: Sequence[
         type_ = ir.FunctionType.get([a.type for a in block.arguments], [v.type for v in values])
         main.attributes["function_type"] = ir.TypeAttr.get(type_)
         for earlier in passes:
-            earlier.run(module, PassState(mesh=mesh, meshes={mesh.symbol: mesh}))
+            earlier.run(module, PassState(mesh=mesh))
         return lower_text(module, mesh)
 
 
 def lower_text(module: ir.Module, mesh: Mesh) -> str:
     """The text of a module after dtensor-lower."""
-    LowerPass().run(module, PassState(mesh=mesh, meshes={mesh.symbol: mesh}))
+    LowerPass().run(module, PassState(mesh=mesh))
     module.operation.verify()
     return str(module)
 
