@@ -25,6 +25,7 @@ _KINDS = {
     "collective-permute": "collective_permute",
     "collective-broadcast": "collective_broadcast",
 }
+_NAME = re.compile(r"%[\w.-]+")
 _CHANNEL = re.compile(r"\bchannel_id=(\d+)")
 _LISTED_GROUPS = re.compile(r"replica_groups=\{\{([\d,]*)\}")
 _IOTA_GROUPS = re.compile(r"replica_groups=\[\d+,(\d+)\]")
@@ -80,7 +81,7 @@ def _walk(
         if kind is not None:
             channel = _CHANNEL.search(instruction.rest)
             if fused is None or channel is None or channel[1] not in fused:
-                yield _collective(computation, instruction, kind, trips, devices)
+                yield _collective(computation, instruction, kind, trips, devices, fused)
             if fused is not None and channel is not None:
                 fused.add(channel[1])
             continue
@@ -94,11 +95,31 @@ def _walk(
 
 
 def _collective(
-    computation: Computation, instruction: Instruction, kind: str, trips: int | None, devices: int
+    computation: Computation,
+    instruction: Instruction,
+    kind: str,
+    trips: int | None,
+    devices: int,
+    fused: set[str] | None,
 ) -> HloCollective:
-    size = _bytes(_result(computation, instruction))
     n = _group_size(instruction.rest, devices)
+    if kind == "all_reduce" and fused is not None:
+        piece = _piece_of(computation, instruction)
+        if piece is not None:
+            kind, instruction = "reduce_scatter", piece
+    size = _bytes(_result(computation, instruction))
     return HloCollective(kind, _wire(kind, size, n), trips)
+
+
+def _piece_of(computation: Computation, reduced: Instruction) -> Instruction | None:
+    """The slice that is all that a fusion keeps of an all-reduce.
+
+    So a TPU writes a reduce-scatter that it runs as one, its `AllReduceScatterFusion`.
+    """
+    name = f"%{reduced.name}"
+    users = [each for each in computation.instructions if name in _NAME.findall(each.rest)]
+    (piece,) = users if len(users) == 1 else (None,)
+    return piece if piece is not None and piece.op == "dynamic-slice" else None
 
 
 def _wire(kind: str, result_bytes: float, n: int) -> float:

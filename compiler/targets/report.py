@@ -76,7 +76,11 @@ def target_report(compiled: CompiledFor) -> str:
     lines += _table(_collective_rows(planned, found))
     if any(c.trip_count is None for c in (*planned, *found)):
         lines.append(_LOOPS)
-    lines += ["", *_table(_memory_rows(compiled.memory_analysis(), compiled.target))]
+    analysis = compiled.memory_analysis()
+    lines += ["", *_table(_memory_rows(analysis, compiled.target))]
+    sizes = [getattr(analysis, field, None) or 0 for _, field in _MEMORY]
+    if compiled.target is not None and max(sizes) > compiled.target.info.memory_bytes:
+        lines.append("A device does not hold that: split more, or use more devices.")
     return "\n".join(lines)
 
 

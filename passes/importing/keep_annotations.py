@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
-from dtensor.dialect.functions import function_name, functions, named_functions
+from dtensor.dialect.functions import function_name, functions
 from dtensor.dialect.mlir import Value, forget, ir, operation_of, terminator
 from dtensor.dialect.names import ARG_ATTRS, LAYOUT, LAYOUT_ATTR, RELAYOUT, RES_ATTRS
 from dtensor.passes.base import Pass, PassState
@@ -19,7 +19,8 @@ from dtensor.passes.ops.attributes import CONSTANT
 from dtensor.passes.program import CALLS, COMPOSITE, CUSTOM_CALL, walk
 
 _SHARDY_ATTR: Final = "sdy.sharding"
-_FOLDED: Final = frozenset((CONSTANT, COMPOSITE, *CALLS))
+_CALLEE: Final = {**dict.fromkeys(CALLS, "callee"), COMPOSITE: "decomposition"}
+_FOLDED: Final = frozenset((CONSTANT, *_CALLEE))
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class KeepAnnotationsPass(Pass):
             for op, name, _ in list(walk(function, combiners=True)):
                 if name in _FOLDED:
                     _keep(op)
-            called.update(name for op, name in named_functions(function) if op.name in _FOLDED)
+                if name in _CALLEE:
+                    called.add(ir.FlatSymbolRefAttr(op.attributes[_CALLEE[name]]).value)
         for function in found:
             if function_name(function) in called and len(function.regions[0].blocks) > 0:
                 _keep_boundary(function)

@@ -108,7 +108,7 @@ class _Maker(Maker):
         if node.kind != ARGUMENT:
             return options
         priced = list(dict.fromkeys([self.priced(node, s) for s in options.strategies]))
-        return Options(priced, self.splits(node))
+        return Options(priced, self.specs.sides(self.graph, node))
 
     def priced(self, node: Node, strategy: Strategy) -> Strategy:
         """The strategy of a node, that of an argument with what its bytes cost."""

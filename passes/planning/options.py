@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dtensor.passes.graph import Graph, Node
 from dtensor.passes.planning.work import Work
 from dtensor.passes.propagation.labels import Label
-from dtensor.passes.sharding.specs import Specs
+from dtensor.passes.sharding.specs import RankSpecs, Specs
 
 
 class Strategy(NamedTuple):
@@ -51,16 +51,15 @@ class Computed(NamedTuple):
     exchanges: tuple[Exchange, ...]
 
 
-# Of each operand and of each result, into how many shards each spec cuts it.
-Splits = tuple[tuple[Sequence[int], ...], tuple[Sequence[int], ...]]
+Sides = tuple[tuple[RankSpecs, ...], tuple[RankSpecs, ...]]  # of the operands, of the results
 
 
 class Options:
     """The strategies of a node, also as arrays: `ins[k][i]` is operand k's spec in strategy i."""
 
-    def __init__(self, strategies: Sequence[Strategy], splits: Splits) -> None:
+    def __init__(self, strategies: Sequence[Strategy], sides: Sides) -> None:
         self.strategies = tuple(strategies)
-        self._splits = splits
+        self._sides = sides
         self.index = {s: i for i, s in enumerate(self.strategies)}
         self.ins = _columns([s.ins for s in self.strategies])
         self.outs = _columns([s.outs for s in self.strategies])
@@ -80,12 +79,11 @@ class Options:
         compute: NDArray[np.float64] = work.compute * self._share
         if not work.traffic:
             return compute
-        ins, outs = self._splits
+        ins, outs = self._sides
         traffic = np.zeros(len(self.strategies))
         for slot, seconds in work.traffic.items():
-            split = ins[slot] if slot >= 0 else outs[~slot]
-            column = self.column(slot)
-            traffic += seconds / np.array([split[spec] for spec in column.tolist()], float)
+            side = ins[slot] if slot >= 0 else outs[~slot]
+            traffic += seconds * side.shares(self.column(slot))
         return np.maximum(compute, traffic)
 
     def distinct(self, slot: int) -> NDArray[np.intp]:

@@ -148,12 +148,13 @@ class Problem:
     def work_seconds(self, node: int) -> float:
         """Seconds of a node's work under the present plan."""
         work, now = self.work[node], self.now[node]
-        ins, outs = self.maker.splits(self.graph.nodes[self.example[node]])
-        traffic = [
-            seconds / (ins[slot][now.ins[slot]] if slot >= 0 else outs[~slot][now.outs[~slot]])
-            for slot, seconds in work.traffic.items()
-        ]
-        return max(work.compute / now.split, sum(traffic))
+        ins, outs = self.maker.specs.sides(self.graph, self.graph.nodes[self.example[node]])
+        traffic = 0.0
+        for slot, seconds in work.traffic.items():
+            side, spec = (ins, now.ins) if slot >= 0 else (outs, now.outs)
+            at = slot if slot >= 0 else ~slot
+            traffic += seconds / side[at].splits[spec[at]]
+        return max(work.compute / now.split, traffic)
 
     def node_costs(self, node: int) -> Seconds:
         """What `node_seconds` would be in each strategy of a node."""

@@ -29,7 +29,6 @@ from dtensor.passes.planning.options import (
     Computed,
     Exchange,
     Options,
-    Splits,
     Strategy,
     keeper,
     kept_by_node,
@@ -168,12 +167,8 @@ class Maker:
         if node.index in self.kept:
             keeps = keeper(self.graph, self.specs, node, self.kept[node.index])
             found = tuple([s for s in found if keeps(s.ins, s.outs)])
-        return Options(found if now in found else (now, *found), self.splits(node))
-
-    def splits(self, node: Node) -> Splits:
-        """Of each operand and result of a node, into how many shards each spec cuts it."""
-        ins, outs = self.specs.sides(self.graph, node)
-        return tuple([side.splits for side in ins]), tuple([side.splits for side in outs])
+        sides = self.specs.sides(self.graph, node)
+        return Options(found if now in found else (now, *found), sides)
 
     def ways(self, node: Node) -> Ways:
         """Per sub-axis where a result that nobody laid out may have it; None is anywhere."""

@@ -39,6 +39,7 @@ class RankSpecs:
         self.partial: list[bool] = []
         self.shared: list[int] = []
         self._ids: dict[Places, int] = {}
+        self._shares = np.zeros(0)
         self._table = table
         self._sizes = tuple(sizes)
         self.replicated = self.of((WHOLE,) * len(self._sizes))
@@ -67,6 +68,12 @@ class RankSpecs:
                 if place != WHOLE:
                     self.of((*places[:axis], WHOLE, *places[axis + 1 :]))
         return found
+
+    def shares(self, specs: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Per given spec, which part of a tensor one shard is."""
+        if len(self._shares) < len(self):
+            self._shares = 1.0 / np.array(self.splits, float)
+        return self._shares[specs]
 
     def coarser(self, specs: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Per given spec and any other, whether the other only leaves sub-axes out."""

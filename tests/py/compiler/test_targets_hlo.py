@@ -119,6 +119,26 @@ def test_a_collective_that_a_tpu_spreads_over_fusions_is_one() -> None:
     assert found == (HloCollective("all_gather", 96, 1),) * 2
 
 
+@pytest.mark.parametrize(
+    ("last", "kind", "bytes_"),
+    [
+        (
+            "ROOT %d = f32[8]{0} dynamic-slice(%r, %at), dynamic_slice_sizes={8}",
+            "reduce_scatter",
+            96,
+        ),
+        ("ROOT %d = f32[32]{0} negate(%r)", "all_reduce", 192),
+    ],
+)
+def test_a_fusion_that_keeps_a_slice_of_a_sum_is_a_reduce_scatter(
+    last: str, kind: str, bytes_: float
+) -> None:
+    reduced = f"%r = f32[32]{{0}} all-reduce(%p), channel_id=2, {GROUPS}, to_apply=%add"
+    fused = f"%all-reduce-scatter (p: f32[32]) -> f32[8] {{\n  {reduced}\n  {last}\n}}"
+    call = "%f = f32[8]{0} fusion(%x), kind=kCustom, calls=%all-reduce-scatter"
+    assert read(call, before=fused) == (HloCollective(kind, bytes_, 1),)
+
+
 BODY = f"""%body (p: (s32[], f32[8])) -> (s32[], f32[8]) {{
   %p = (s32[], f32[8]) parameter(0)
   %one = s32[] constant(1)
@@ -241,6 +261,15 @@ temporaries                                    400
 peak                                       unknown
 there is, on v5e                    16,911,433,728"""
     )
+
+
+def test_the_report_says_what_a_device_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Target("tpu", "v5e", (2, 4))
+    sizes = {"peak_memory_in_bytes": target.info.memory_bytes + 1}
+    monkeypatch.setattr(Program, "memory_analysis", lambda _: SimpleNamespace(**sizes))
+    assert "A device does not hold that" in target_report(Program("", (), target))
+    sizes["peak_memory_in_bytes"] -= 1
+    assert "A device does not hold that" not in target_report(Program("", (), target))
 
 
 def test_a_program_for_this_machine_has_a_report_too() -> None:

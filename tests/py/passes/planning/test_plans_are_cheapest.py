@@ -24,8 +24,8 @@ def keep_few(problem: Problem, rng: random.Random) -> None:
     for node, now in enumerate(problem.now):
         others = [s for s in problem.options(node).strategies if s != now]
         kept = rng.sample(others, min(STRATEGIES - 1, len(others)))
-        splits = problem.maker.splits(problem.graph.nodes[problem.example[node]])
-        problem._options[node] = Options([now, *kept], splits)
+        sides = problem.maker.specs.sides(problem.graph, problem.graph.nodes[problem.example[node]])
+        problem._options[node] = Options([now, *kept], sides)
         problem._costs[node] = None
 
 
