@@ -396,6 +396,7 @@ class JitFunction:
 
     def _inline(self, args: Any, kwargs: Any, statics: Any) -> Any:
         """The function's own body, where jax is tracing a function around it."""
+        self._options.warn_inside(name_of(self._fn))
         tree: Any
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_leaf)
         leaves = list(map(as_jax, leaves))

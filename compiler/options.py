@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,18 @@ class CompileOptions:
     def is_own(self) -> bool:
         """Whether they name what this process alone has: operations, passes, or where to print."""
         return bool(self.ops or self.pipeline or self.print_ir_after)
+
+    def warn_inside(self, name: str) -> None:
+        """Warn where the function of that name is called in another one, which has its own."""
+        default = CompileOptions()
+        own = [f.name for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)]
+        if own:
+            warnings.warn(
+                f"{name} is called in another traced function, or a transformation of jax: "
+                f"{', '.join(own)} of its options count for nothing there; give the outermost "
+                "dtensor.jit function these",
+                stacklevel=2,
+            )
 
     def _check_planner(self) -> None:
         if self.machine is not None:

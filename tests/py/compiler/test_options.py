@@ -1,8 +1,10 @@
 """Options of a compilation."""
 
 import dataclasses
+import warnings
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -48,3 +50,16 @@ def test_numbers_of_numpy_are_numbers() -> None:
     for refused in (np.int64(0), np.array([1]), "1", True):
         with pytest.raises(CompileError, match="max_bytes_per_device"):
             CompileOptions(max_bytes_per_device=refused)  # type: ignore[arg-type]
+
+
+def test_options_of_a_function_in_another_one_are_warned_of() -> None:
+    options = dtensor.CompileOptions(strict=True, budget=dtensor.budget(0))
+    inner = dtensor.jit(lambda x: x * 2, options=options)
+    outer = dtensor.jit(lambda x: inner(x) + 1, mesh=dtensor.Mesh.abstract([("x", 2)]))
+    shape = jax.ShapeDtypeStruct((4,), np.float32)
+    with pytest.warns(UserWarning, match="strict, budget of its options count for nothing there"):
+        outer.lower(shape)
+    plain = dtensor.jit(lambda x: x * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dtensor.jit(lambda x: plain(x) + 1, mesh=dtensor.Mesh.abstract([("x", 2)])).lower(shape)
