@@ -23,6 +23,19 @@ from dtensor.runtime.placement import jax_mesh
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import is_eager
 
+# Settings of jax that change what a function is traced to.
+_SETTINGS = (
+    "jax_enable_x64",
+    "jax_default_dtype_bits",
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+    "jax_numpy_dtype_promotion",
+    "jax_enable_custom_prng",
+    "jax_random_seed_offset",
+    "jax_softmax_custom_jvp",
+    "jax_debug_nans",
+)
 ENDED = "dtensor/ended"  # where clients write that their programs have ended
 
 _SAME_CALLS = "all clients must call the same functions in the same order"
@@ -88,7 +101,10 @@ def agree_on_program(fingerprint: str, mesh: Mesh) -> None:
     # Who has no device there runs nothing, and may come when the others are programs ahead.
     if len(clients) > 1 and jax.process_index() in clients:
         remedy = _SAME_CALLS.replace(" in the", " with the same shapes and layouts, in the")
-        agree("program", clients, {"program {}": fingerprint[:12]}, remedy)
+        facts = {"program {}": fingerprint[:12]}
+        known = [name for name in _SETTINGS if hasattr(jax.config, name)]
+        settings = {name: str(getattr(jax.config, name)) for name in known}
+        agree("program", clients, facts, remedy, settings)
 
 
 def agree_on_values(name: str, values: np.ndarray[Any, Any], mesh: Mesh) -> None:
@@ -139,7 +155,13 @@ def clients_of(mesh: Mesh) -> tuple[int, ...]:
     return tuple(sorted({device.process_index for device in jax_mesh(mesh).devices.flat}))
 
 
-def agree(what: str, clients: Sequence[int], facts: Mapping[str, str], remedy: str) -> None:
+def agree(
+    what: str,
+    clients: Sequence[int],
+    facts: Mapping[str, str],
+    remedy: str,
+    causes: Mapping[str, str] | None = None,
+) -> None:
     """Check that all `clients` have the same facts.
 
     Args:
@@ -147,15 +169,23 @@ def agree(what: str, clients: Sequence[int], facts: Mapping[str, str], remedy: s
         clients: which take part, this one among them.
         facts: what this client has, by what messages call it, with `{}` for the count.
         remedy: what to do where they differ, for the message.
+        causes: what may differ as long as the facts do not; if both do, this is what is told.
 
     Raises:
         ClientError: the clients differ, or one did not come to this point in time.
     """
-    number, texts = exchange(what, clients, json.dumps(facts))
+    causes = causes or {}
+    number, texts = exchange(what, clients, json.dumps({**facts, **causes}))
     found = {client: json.loads(text) for client, text in texts.items()}
+
+    def values(of: str) -> dict[int, str]:
+        return {client: said.get(of, "") for client, said in found.items()}
+
     for fact in facts:
-        values = {client: said.get(fact, "") for client, said in found.items()}
-        _same(values, fact.format(number), remedy)
+        if len(set(values(fact).values())) > 1:
+            for cause in causes:
+                _same(values(cause), cause, f"so {fact.format(number)} differs; give all the same")
+        _same(values(fact), fact.format(number), remedy)
 
 
 def exchange(

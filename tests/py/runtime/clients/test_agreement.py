@@ -66,6 +66,19 @@ def test_the_error_names_the_odd_client_to_all(monkeypatch: pytest.MonkeyPatch) 
     )
 
 
+def test_what_may_cause_the_difference_is_told_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, x64 = ("1", "1", "2"), ("True", "False", "False")
+    told(monkeypatch, {n: {"program {}": programs[n], "x64": x64[n]} for n in range(3)})
+    with pytest.raises(ClientError) as error:
+        agree("program", range(3), {"program {}": "1"}, "call alike", {"x64": "True"})
+    assert str(error.value) == (
+        "the clients differ in x64: False on clients 1, 2; True on client 0; so program 5 differs; "
+        "give all the same"
+    )
+    told(monkeypatch, {n: {"program {}": "1", "x64": x64[n]} for n in range(3)})
+    agree("program", range(3), {"program {}": "1"}, "call alike", {"x64": "True"})
+
+
 def told(monkeypatch: pytest.MonkeyPatch, said: dict[int, Any]) -> None:
     texts = {client: json.dumps(message) for client, message in said.items()}
     monkeypatch.setattr(agreement, "exchange", lambda what, clients, value: (5, texts))
