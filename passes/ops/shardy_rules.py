@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from dtensor.dialect.callbacks import has_effects, target_of
 from dtensor.dialect.mlir import ir, sdy
@@ -47,8 +47,8 @@ def definition_by_rule(op: ir.Operation) -> Definition:
     """
     rule = sdy.OpShardingRuleAttr(op.attributes[SHARDING_RULE])
     sides = [_tensors(rule.operand_mappings), _tensors(rule.result_mappings)]
-    dims = {dim for side in sides for tensor in side for dim in tensor}
-    shared = Counter(factor for dim in dims for factor in dim)
+    tensors = [tensor for side in sides for tensor in side]
+    shared = Counter(factor for dim in {d for t in tensors for d in t} for factor in dim)
     whole = {
         *rule.need_replication_factors,
         *rule.permutation_factors,
@@ -60,7 +60,7 @@ def definition_by_rule(op: ir.Operation) -> Definition:
         apart = dim and all(shared[factor] == 1 for factor in dim)
         return "_".join(f"f{factor}" for factor in dim) if apart else "_"
 
-    def named(test: Any) -> list[str]:
+    def named(test: Callable[[tuple[int, ...]], bool]) -> list[str]:
         return sorted({name(dim) for dim in given if name(dim) != "_" and test(dim)})
 
     signature = " -> ".join(
