@@ -199,17 +199,10 @@ class DTensorCheckpoint:
         place = series.checked(path)
         arrays, plain = self._found()
         targets = {name: target_of(name, value, self.mesh) for name, value in arrays.items()}
-        restored, info = read_checkpoint(place, self.mesh, targets, list(plain))
-        for name, value in plain.items():
-            found = info.plain[name]
-            if type(found) is not type(value) and (type(found), type(value)) != (int, float):
-                raise CheckpointError(
-                    f"value '{name}' of checkpoint {place} is {found!r}, but one of type "
-                    f"{type(value).__name__} is needed, as {value!r} is"
-                )
+        restored, values, info = read_checkpoint(place, self.mesh, targets, plain)
 
         def put(name: str, old: Any) -> Any:
-            return info.plain[name] if is_plain(old) else restored_like(old, restored[name])
+            return values[name] if is_plain(old) else restored_like(old, restored[name])
 
         self._transform(put)
         names = (*arrays, *plain)

@@ -16,10 +16,17 @@ import jax.numpy as jnp
 
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CheckpointError
+from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor, keys_like, with_layout
 from dtensor.runtime.checkpoint import backend, series
 from dtensor.runtime.checkpoint.clients import clients_of, same_everywhere, together
+from dtensor.runtime.checkpoint.numbers import (
+    array_of,
+    check_array_as_number,
+    check_value,
+    number_of,
+)
 from dtensor.runtime.checkpoint.record import (
     CheckpointInfo,
     Plain,
@@ -190,21 +197,23 @@ def _begin(series: Series, clients: tuple[int, ...]) -> int:
 
 
 def read_checkpoint(
-    path: Path, mesh: Mesh, targets: Mapping[str, Target], values: Sequence[str] = ()
-) -> tuple[dict[str, DTensor], CheckpointInfo]:
-    """The arrays of a checkpoint by name, as the targets say, and what it says about itself.
+    path: Path, mesh: Mesh, targets: Mapping[str, Target], values: Mapping[str, Plain] | None = None
+) -> tuple[dict[str, DTensor], dict[str, Plain], CheckpointInfo]:
+    """Arrays and plain values of a checkpoint by name, and what it says about itself.
 
-    Each process reads the parts that its devices hold. `values` are plain ones that must be there.
+    The arrays are as the targets say, the values are what takes the place of `values`. Each process
+    reads the parts that its devices hold.
 
     Raises:
-        CheckpointError: there is no such checkpoint, it lacks an array, an array has another
-            shape or element type, or its files are damaged.
+        CheckpointError: there is no such checkpoint, it lacks something, an array has another
+            shape or element type, a value another type, or its files are damaged.
         LayoutError: an array cannot have the layout of its target.
     """
-    clients = clients_of(mesh)
+    clients, values = clients_of(mesh), values or {}
     same_everywhere(clients, "restore", [f"'{n}' {t.layout.short()}" for n, t in targets.items()])
     found: list[tuple[Path, CheckpointInfo]] = []
     wanted: dict[str, Target] = {}
+    made: dict[str, DTensor] = {}
 
     def look() -> str:
         folder = series.existing(path)
@@ -212,9 +221,13 @@ def read_checkpoint(
         found.append((folder, info))
         _check_names(info, targets, values)
         for name, target in targets.items():
+            if name not in info:
+                made[name] = array_of(path, name, info.plain[name], target)
+                continue
             which = f"array '{name}' of checkpoint {path}"
             wanted[name] = target_for(target, info[name], which)
             _check_fit(which, info[name], wanted[name])
+        wanted.update(_arrays_for_values(info, mesh, values))
         return info.saved_at.isoformat()
 
     if len(set(together(clients, look))) > 1:
@@ -233,28 +246,49 @@ def read_checkpoint(
             ) from None
 
     together(clients, read)
-    restored = {}
     for name, target in wanted.items():
         array = converted(arrays.pop(name), target.dtype or info[name].dtype)
-        restored[name] = keys_like(target.keys, with_layout(array, target.layout))
-    return restored, info
+        made[name] = keys_like(target.keys, with_layout(array, target.layout))
+    plain = {
+        name: info.plain[name] if name in info.plain else number_of(made.pop(name), value)
+        for name, value in values.items()
+    }
+    return made, plain, info
 
 
-def _check_names(info: CheckpointInfo, names: Mapping[str, Target], values: Sequence[str]) -> None:
-    for kind, wanted, have, other in (
-        ("array", list(names), list(info), info.plain),
-        ("value", values, list(info.plain), info),
+def _arrays_for_values(
+    info: CheckpointInfo, mesh: Mesh, values: Mapping[str, Plain]
+) -> dict[str, Target]:
+    """How to read the arrays of a checkpoint that become numbers of the program.
+
+    Raises:
+        CheckpointError: an array cannot, or a number or text is of another type.
+    """
+    targets = {}
+    for name, value in values.items():
+        if name in info:
+            check_array_as_number(info.path, info[name], value)
+            targets[name] = Target(Layout.replicated(mesh, 0))
+        else:
+            check_value(info.path, name, info.plain[name], value)
+    return targets
+
+
+def _check_names(
+    info: CheckpointInfo, targets: Mapping[str, Target], values: Mapping[str, Plain]
+) -> None:
+    every = {*info, *info.plain}
+    for kind, wanted, known in (
+        ("array", targets, list(info)),
+        ("value", values, [*info.plain, *info]),
     ):
-        missing = [name for name in wanted if name not in have]
-        if not missing:
-            continue
-        hint = did_you_mean(missing[0], have, listed=False)
-        if missing[0] in other:
-            hint = ", which it has as the other kind, of an array or a number"
-        raise CheckpointError(
-            f"checkpoint {info.path} has no {kind} {listed(missing)}{hint}; it has "
-            f"{listed(have) or f'no {kind}s'}"
-        )
+        missing = [name for name in wanted if name not in every]
+        if missing:
+            hint = did_you_mean(missing[0], known, listed=False)
+            raise CheckpointError(
+                f"checkpoint {info.path} has no {kind} {listed(missing)}{hint}; it has "
+                f"{listed(known) or f'no {kind}s'}"
+            )
 
 
 def listed(names: Sequence[str]) -> str:

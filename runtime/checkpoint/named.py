@@ -100,7 +100,7 @@ def name_based_restore(
     arrays, mesh = _checked(name_tensor_dict), as_mesh(mesh)
     path = series.checked(checkpoint_prefix)
     targets = {name: target_of(name, value, mesh) for name, value in arrays.items()}
-    restored, _ = read_checkpoint(path, mesh, targets)
+    restored, _, _ = read_checkpoint(path, mesh, targets)
     return OrderedDict((name, restored[name]) for name in arrays)
 
 

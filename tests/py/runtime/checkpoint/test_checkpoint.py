@@ -167,7 +167,7 @@ def test_nothing_changes_unless_all_can_be_read(tmp_path: Path) -> None:
         checkpoint.read(path)
     assert float(whole(changed.value())[0]) == 9
     checkpoint = DTensorCheckpoint(mesh, v=changed, m=2)
-    with pytest.raises(CheckpointError, match="has no value 'm'; it has 'n'"):
+    with pytest.raises(CheckpointError, match="has no value 'm'; it has 'n', 'v'"):
         checkpoint.read(path)
 
 
@@ -238,10 +238,6 @@ def test_values_of_another_kind_are_errors(tmp_path: Path) -> None:
         CheckpointError, match=r"value 'n' of .* is 1, but one of type str is neede"
     ):
         DTensorCheckpoint(mesh, n="x").read(path)
-    with pytest.raises(CheckpointError, match="no value 'a', which it has as the other kind"):
-        DTensorCheckpoint(mesh, a=1).read(path)
-    with pytest.raises(CheckpointError, match="no array 'n', which it has as the other kind"):
-        DTensorCheckpoint(mesh, n=a).read(path)
     checkpoint = DTensorCheckpoint(mesh, n=0.5)
     checkpoint.read(path)
     assert checkpoint.n == 1  # type: ignore[attr-defined]
