@@ -18,7 +18,7 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, in_program
 from dtensor.runtime.clients.coordination import resets
-from dtensor.runtime.shardings import AnyLayout, as_layout
+from dtensor.runtime.shardings import AnyLayout, layout_anywhere
 from dtensor.runtime.tracing import becomes_program, is_eager
 from dtensor.runtime.transfer import asked_for, fetch_layout, host_array, place
 from dtensor.runtime.variables.facts import value_of
@@ -130,7 +130,7 @@ def _whole_layout(tensor: Any, layout: Any) -> Layout:
     rank = tensor.ndim if isinstance(tensor, DTensor | jax.Array) else np.ndim(host_array(tensor))
     if not isinstance(layout, Layout):
         have = fetch_layout(tensor)
-        layout = as_layout(layout, rank, get_default_mesh() if have is None else have.mesh)
+        layout = layout_anywhere(layout, rank, get_default_mesh() if have is None else have.mesh)
     whole: Layout = layout.for_rank(rank)
     if any(dim.is_match for dim in whole.dims):
         have = fetch_layout(tensor)

@@ -93,6 +93,17 @@ def as_layout(layout: Any, rank: int, mesh: Mesh | None = None, what: str = "") 
     )
 
 
+def layout_anywhere(layout: Any, rank: int, mesh: Mesh | None = None, what: str = "") -> Layout:
+    """As `as_layout`, where an array may leave `mesh`: a NamedSharding brings its own.
+
+    Raises:
+        LayoutError: as `as_layout`.
+    """
+    is_named = isinstance(layout, NamedSharding) and not isinstance(layout.mesh, AbstractMesh)
+    leaves = is_named and layout_of(layout, rank, mesh) is None
+    return as_layout(layout, rank, None if leaves else mesh, what)
+
+
 def _check_memory(sharding: NamedSharding, where: str) -> None:
     own = NamedSharding(sharding.mesh, sharding.spec).memory_kind
     if sharding.memory_kind not in (None, own):

@@ -21,7 +21,7 @@ from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import data_of, key_kind
 from dtensor.runtime.padding import Shape, from_host, lengthened, ranges_of
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
-from dtensor.runtime.shardings import AnyLayout, as_layout
+from dtensor.runtime.shardings import AnyLayout, as_layout, layout_anywhere
 from dtensor.runtime.tracing import is_eager
 
 
@@ -181,7 +181,7 @@ def check_layout(tensor: Any, layout: AnyLayout) -> None:
         wrong = type(layout).__name__
         raise TypeError(f"check_layout compares with a Layout, not a value of type {wrong}")
     found = fetch_layout(tensor)
-    layout = as_layout(layout, np.ndim(tensor), None if found is None else found.mesh)
+    layout = layout_anywhere(layout, np.ndim(tensor), None if found is None else found.mesh)
     is_open = any(dim.is_open for dim in layout.dims)
     if found != (layout if is_open else layout.closed()):
         raise LayoutError(

@@ -15,7 +15,7 @@ from dtensor.runtime.array import ON_HOST, ArrayType, DTensor, from_jax
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.eager import Slot
 from dtensor.runtime.placement import layout_of
-from dtensor.runtime.shardings import AnyLayout, as_layout
+from dtensor.runtime.shardings import AnyLayout, as_layout, layout_anywhere
 from dtensor.runtime.transfer import asked_for, host_array, outside, place
 
 SMALL = 20
@@ -74,7 +74,7 @@ def _layout_for(value: Any, layout: AnyLayout, what: str) -> Layout:
     if isinstance(layout, Layout):
         return layout
     if isinstance(value, DTensor):
-        return as_layout(layout, value.ndim, value.mesh, what)
+        return layout_anywhere(layout, value.ndim, value.mesh, what)
     shape = jax.eval_shape(value).shape if callable(value) else np.shape(value)
     return as_layout(layout, len(shape), None, what)
 

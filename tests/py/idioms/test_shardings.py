@@ -111,6 +111,24 @@ def test_the_mesh_of_a_named_sharding_is_that_of_the_program() -> None:
         spread_layouts(P("x"), jax.tree_util.tree_structure(0), [1], None, "in_layouts")
 
 
+def test_a_named_sharding_on_another_mesh_moves_arrays_there() -> None:
+    other = jax.make_mesh((8,), ("q",), axis_types=(AxisType.Auto,))
+    there = NamedSharding(other, P("q"))
+    wanted = Layout(["q", None], dtensor.create_mesh([("q", 8)]))
+    placed = copy_to_mesh(X, ROWS)
+    for moved in (relayout(placed, there), copy_to_mesh(placed, there)):
+        assert moved.layout == wanted
+        np.testing.assert_array_equal(moved.to_jax(), X)
+    assert relayout(placed.to_jax(), there).sharding.is_equivalent_to(there, 2)
+    with dtensor.default_mesh(MESH):
+        assert copy_to_mesh(X, there).layout == relayout(X, there).layout == wanted
+    dtensor.check_layout(moved, there)
+    with pytest.raises(LayoutError, match="did not match expected layout"):
+        dtensor.check_layout(placed, there)
+    with pytest.raises(LayoutError, match=r"but layout= says \[{\"q\"}, {}\] of mesh\(q=8\)"):
+        dtensor.DVariable(placed, layout=there)
+
+
 def test_arrays_are_placed_by_shardings() -> None:
     placed = copy_to_mesh(X, NamedSharding(JAX_MESH, P("x")))
     assert placed.layout == ROWS
