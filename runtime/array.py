@@ -424,7 +424,7 @@ def keys_like(old: Any, data: DTensor) -> DTensor:
 def true_array(array: jax.Array, type: ArrayType) -> jax.Array:
     """What `to_jax` gives of a DTensor of this array and type; a traced array is not cut."""
     if isinstance(array, jax.core.Tracer):
-        return array if type.key is None else type.key.keys(array)
+        return array if type.key is None or is_key(array.dtype) else type.key.keys(array)
     return dtensor_of(array, type).to_jax()
 
 

@@ -113,20 +113,21 @@ class Use:
         layouts = source.in_layouts
         plain = self.plain_leaves(len(layouts))
         arguments = self.argument_of_leaf(len(layouts))
+        assert source.mesh is not None  # that of the variables
+        own = self._layouts(source.mesh)
         for leaf in self.leaves:
-            own = self.types[arguments[leaf]].layout
-            if layouts[leaf] not in (None, own):
+            if layouts[leaf] not in (None, own[arguments[leaf]]):
                 raise LayoutError(
-                    f"variable {self.names[arguments[leaf]]} has the layout {own.short()}, and "  # type: ignore[union-attr]
+                    f"variable {self.names[arguments[leaf]]} has the layout "
+                    f"{own[arguments[leaf]].short()}, and "  # type: ignore[union-attr]
                     f"in_layouts says {layouts[leaf].short()}; a variable keeps its layout: leave "  # type: ignore[union-attr]
                     "its entry out (None)"
                 )
-        assert source.mesh is not None  # that of the variables
         donated = [arguments[leaf] for leaf in source.donated if leaf in plain]
         return dataclasses.replace(
             source,
-            in_layouts=(*self._layouts(source.mesh), *[layouts[leaf] for leaf in plain]),
-            out_layouts=(*source.out_layouts, *[self.types[i].layout for i in self.updated]),
+            in_layouts=(*own, *[layouts[leaf] for leaf in plain]),
+            out_layouts=(*source.out_layouts, *[own[i] for i in self.updated]),
             results=(*source.results, *[self._result(i) for i in self.updated]),
             donated=(*self.updated, *donated),
             variables=self,
@@ -136,8 +137,7 @@ class Use:
         return data_layouts_of_types([t.layout for t in self.types], self.types, mesh)
 
     def _result(self, index: int) -> TracedArray:
-        type_ = self.types[index]
-        return TracedArray(type_.shape, type_.dtype.name, f"new {self.names[index]}")
+        return TracedArray.of(self.types[index], f"new {self.names[index]}")
 
 
 NO_VARIABLES = Use((), (), (), (), ())

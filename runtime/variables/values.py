@@ -12,14 +12,18 @@ import numpy as np
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import ON_HOST, ArrayType, DTensor, from_jax
+from dtensor.runtime.array_type import is_weak
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.eager import Slot
+from dtensor.runtime.keys import is_key
 from dtensor.runtime.placement import layout_of
 from dtensor.runtime.shardings import AnyLayout, as_layout, layout_anywhere
 from dtensor.runtime.transfer import asked_for, host_array, outside, place
 
+_CONVERT = "convert it with value.astype(v.dtype)"
+
 SMALL = 20
-"""Integer and boolean arrays of fewer elements need no layout, as in single operations."""
+"""Integers, booleans and keys of fewer elements need no layout, as in single operations."""
 
 
 def initial_tensor(value: Any, dtype: Any, layout: AnyLayout | None, who: str) -> DTensor:
@@ -30,7 +34,7 @@ def initial_tensor(value: Any, dtype: Any, layout: AnyLayout | None, who: str) -
         TypeError: a DTensor of another element type, or no numeric value.
     """
     try:
-        dtype = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
+        dtype = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype, True)
     except TypeError:
         raise TypeError(
             f"{who}: dtype is {reprlib.repr(dtype)}; give an element type, such as jnp.float32"
@@ -96,11 +100,7 @@ def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
     refuse_deleted((found._array,), ("value",))
     _check_shape(found.shape, type_, who)
     _check_dtype(found.dtype, type_, who)
-    if found.mesh != layout.mesh:
-        raise LayoutError(
-            f"{who} lies on {layout.mesh.short()}, the value assigned to it on "
-            f"{found.mesh.short()}; bring it over with dtensor.copy_to_mesh(value, v.layout)"
-        )
+    _check_mesh(found, type_, who)
     if found.layout != layout:
         found = Slot.engine.to_device(found, layout)
     return found._array
@@ -111,7 +111,7 @@ def assigned_symbol(value: Any, type_: ArrayType, who: str) -> Any:
     symbol = value.to_jax() if isinstance(value, DTensor) else value
     if isinstance(symbol, jax.Array):
         _check_shape(symbol.shape, type_, who)
-        if symbol.weak_type and _fits(symbol.dtype, type_.dtype):
+        if getattr(symbol, "weak_type", False) and _fits(symbol.dtype, type_.dtype):
             return symbol.astype(type_.dtype)
         _check_dtype(symbol.dtype, type_, who)
         return symbol
@@ -124,7 +124,7 @@ def checked_delta(value: Any, type_: ArrayType, who: str) -> Any:
     """What is added to a variable outside of programs: a DTensor, a number, a small array.
 
     Raises:
-        LayoutError: another array that lies on no mesh.
+        LayoutError: an array that lies on no mesh and is not small.
         OverflowError: an integer that the variable's element type does not have.
         TypeError: not numeric.
     """
@@ -133,9 +133,39 @@ def checked_delta(value: Any, type_: ArrayType, who: str) -> Any:
         return found
     if type(value) is int:
         _check_range(np.asarray(value), type_.dtype, who)
-    if isinstance(value, bool | int | float | complex):
+    if _is_number(value):
         return value
     return _small_values(value, None, who)
+
+
+def check_sum(delta: Any, type_: ArrayType, who: str) -> None:
+    """Say of a variable by its name why a value of `checked_delta` could not be added to it.
+
+    Raises:
+        LayoutError: they lie on two meshes, or the sum has another shape.
+        TypeError: the sum has another element type, or there is none.
+    """
+    if isinstance(delta, DTensor):
+        _check_mesh(delta, type_, who)
+    shape, dtype = np.shape(delta), jnp.result_type(delta) if _is_number(delta) else delta.dtype
+    try:
+        whole = np.broadcast_shapes(type_.shape, shape)
+    except ValueError:
+        whole = shape
+    _check_shape(whole, type_, who)
+    if is_key(type_.dtype) or is_key(dtype):
+        raise TypeError(
+            f"{who} is of {type_.dtype} and the value added to it of {dtype}; random keys cannot "
+            "be added, use assign"
+        )
+    given: Any = jax.ShapeDtypeStruct(shape, dtype, weak_type=is_weak(delta))
+    wanted = jax.dtypes.result_type(type_.dtype, given)
+    remedy = "give a number of that kind" if _is_number(delta) else _CONVERT
+    _check_dtype(wanted, type_, who, remedy)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float | complex)
 
 
 def _tensor(value: Any) -> DTensor | None:
@@ -148,25 +178,27 @@ def _tensor(value: Any) -> DTensor | None:
     return None if layout_of(value.sharding, value.ndim) is None else from_jax(value)
 
 
-def _small_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:
+def _small_values(value: Any, dtype: Any, who: str) -> Any:
     host = _host_values(value, dtype, who)
-    if host.ndim and not (host.size < SMALL and np.asarray(value).dtype.kind in "iub"):
+    is_counted = _is_keys(value) or np.asarray(value).dtype.kind in "iub"
+    if host.ndim and not (host.size < SMALL and is_counted):
         raise LayoutError(
             f"{who} is given a plain {type(value).__name__} of {host.dtype}{list(host.shape)}; "
-            f"only numbers and integer arrays of fewer than {SMALL} elements go to the mesh by "
-            "themselves: use dtensor.copy_to_mesh(array, v.layout)"
+            f"only numbers, random keys and integer arrays of fewer than {SMALL} elements go to "
+            "the mesh by themselves: use dtensor.copy_to_mesh(array, v.layout)"
         )
     return host
 
 
-def _host_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:
-    host = host_array(value)
-    if dtype is None:
+def _host_values(value: Any, dtype: Any, who: str) -> Any:
+    """The NumPy array of a value in an element type; random keys stay an array of jax's."""
+    host = value if _is_keys(value) else host_array(value)
+    if dtype is None or host.dtype == dtype:
         return host
-    if not _fits(host.dtype, np.dtype(dtype)):
+    if not _fits(host.dtype, dtype):
+        remedy = "give keys of its generator" if is_key(dtype) else "convert it first"
         raise TypeError(
-            f"{who} is of {np.dtype(dtype)} and cannot take a value of {host.dtype} as it is; "
-            "convert it first"
+            f"{who} is of {dtype} and cannot take a value of {host.dtype} as it is; {remedy}"
         )
     _check_range(host, np.dtype(dtype), who)
     with np.errstate(over="ignore"):  # what is too large for a float type becomes infinite
@@ -175,7 +207,11 @@ def _host_values(value: Any, dtype: Any, who: str) -> np.ndarray[Any, Any]:
 
 def _fits(given: Any, wanted: Any) -> bool:
     """Whether numbers of a type may become those of another by themselves: int to float, say."""
-    return _rank(given) <= _rank(wanted)
+    return not is_key(given) and not is_key(wanted) and _rank(given) <= _rank(wanted)
+
+
+def _is_keys(value: Any) -> bool:
+    return isinstance(value, jax.Array) and is_key(value.dtype)
 
 
 def _rank(dtype: Any) -> int:
@@ -190,7 +226,7 @@ def _check_range(values: np.ndarray[Any, Any], dtype: np.dtype[Any], who: str) -
         limits: Any = jnp.iinfo(dtype)  # type: ignore[no-untyped-call]
         raise OverflowError(
             f"{who} is of {np.dtype(dtype)}, {limits.min} to {limits.max}, and cannot take "
-            f"{beyond}; convert it first, with value.astype(v.dtype)"
+            f"{beyond}; give values in that range, or make a variable of a wider type"
         )
 
 
@@ -202,9 +238,15 @@ def _check_shape(shape: tuple[int, ...], type_: ArrayType, who: str) -> None:
         )
 
 
-def _check_dtype(dtype: Any, type_: ArrayType, who: str) -> None:
+def _check_dtype(dtype: Any, type_: ArrayType, who: str, remedy: str = _CONVERT) -> None:
     if dtype != type_.dtype:
-        raise TypeError(
-            f"{who} is of {type_.dtype}, the value assigned to it of {dtype}; convert it with "
-            "value.astype(v.dtype)"
+        raise TypeError(f"{who} is of {type_.dtype}, the value assigned to it of {dtype}; {remedy}")
+
+
+def _check_mesh(value: DTensor, type_: ArrayType, who: str) -> None:
+    assert type_.layout is not None
+    if value.mesh != type_.layout.mesh:
+        raise LayoutError(
+            f"{who} lies on {type_.layout.mesh.short()}, the value assigned to it on "
+            f"{value.mesh.short()}; bring it over with dtensor.copy_to_mesh(value, v.layout)"
         )

@@ -28,6 +28,7 @@ from dtensor.runtime.variables.facts import VariableFacts, value_of, variable_ty
 from dtensor.runtime.variables.values import (
     assigned_array,
     assigned_symbol,
+    check_sum,
     checked_delta,
     initial_tensor,
 )
@@ -131,8 +132,8 @@ class DVariable(VariableFacts):
 
         Args:
             value: a DTensor of the same mesh, shape and element type; one in another layout is
-                brought into the variable's. Or a number, or an integer array of fewer than 20
-                elements.
+                brought into the variable's. Or a number, or random keys or an integer array of
+                fewer than 20 elements.
             read_value: False returns None.
 
         Returns:
@@ -177,11 +178,14 @@ class DVariable(VariableFacts):
         if self._is_assigned_traced():
             return self.assign(traced(self.value(), delta), read_value=read_value)
         delta = checked_delta(delta, self._own, who)
+        refused = None
         try:
             work(self, delta)
-        except (LayoutError, TypeError) as error:  # of a program that knows no names
-            error.add_note(f"while {who} was updated")
-            raise
+        except (LayoutError, TypeError, ValueError) as error:
+            refused = error  # of a program that knows no names
+        if refused is not None:
+            check_sum(delta, self._own, who)
+            raise refused
         return self if read_value else None
 
     def _is_assigned_traced(self) -> bool:

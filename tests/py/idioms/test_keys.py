@@ -268,6 +268,43 @@ def test_keys_are_saved_and_restored(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data(restored["k"]), data(KEYS))
 
 
+def test_a_variable_of_keys_is_made_assigned_and_updated_in_programs() -> None:
+    other = jax.random.split(jax.random.key(9), len(KEYS))
+    mine = layout("y")
+    for source in (KEYS, lambda: KEYS, lambda: jax.random.split(jax.random.key(3), 8)):
+        variable = dtensor.DVariable(source, layout=mine, name="k")
+        assert (variable.dtype, variable.layout) == (KEYS.dtype, mine)
+        np.testing.assert_array_equal(data(variable), data(KEYS))
+    variable.assign(KEYS)
+    np.testing.assert_array_equal(data(variable), data(KEYS))
+    variable.assign(copy_to_mesh(other, layout("x")))
+    np.testing.assert_array_equal(data(variable), data(other))
+
+    @jit
+    def step(v: Any) -> Any:
+        first = v.value()[0]
+        v.assign(jax.random.split(first, len(KEYS)))
+        return jax.random.normal(first)
+
+    for _ in range(2):
+        expected = jax.random.split(other[0], len(KEYS))
+        assert float(step(variable)) == float(jax.random.normal(other[0]))
+        np.testing.assert_array_equal(data(variable), data(expected))
+        assert variable.layout == mine
+        other = expected
+    jit(lambda: variable.assign(KEYS, read_value=False))()
+    np.testing.assert_array_equal(data(variable), data(KEYS))
+    for wrong in (
+        1,
+        np.ones(len(KEYS), np.float32),
+        jax.random.split(jax.random.key(0, impl="rbg")),
+    ):
+        with pytest.raises(
+            TypeError, match=r"'k' is of key<fry> and cannot take a value of .*; give"
+        ):
+            variable.assign(wrong)
+
+
 def test_a_layout_alone_restores_keys_and_other_generators_are_refused(tmp_path: Path) -> None:
     folder, rbg = tmp_path / "c", jax.random.key(1, impl="rbg")
     saved: dict[str, Any] = {"k": copy_to_mesh(KEYS, layout("y")), "rbg": rbg}

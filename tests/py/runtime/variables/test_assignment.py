@@ -219,17 +219,27 @@ def test_an_integer_outside_of_the_type_is_an_error(dtype: str, value: int) -> N
 def test_errors_of_a_sum_name_the_variable() -> None:
     v = dtensor.DVariable(np.ones(4, np.int32), layout=Layout(["x"], MESH), name="v")
     big = dtensor.copy_to_mesh(np.ones((2, 4), np.int32), Layout([None, None], MESH))
+    three = dtensor.copy_to_mesh(np.ones(3, np.int32), Layout([None], MESH))
+    halves = dtensor.copy_to_mesh(np.ones(4, np.float32), Layout(["x"], MESH))
     other = dtensor.create_mesh([("z", 8)])
     elsewhere = dtensor.copy_to_mesh(np.ones(4, np.int32), Layout([None], other))
     cases: list[tuple[Any, type[Exception], str]] = [
-        (0.5, TypeError, "is of int32, the value assigned to it of float32"),
+        (0.5, TypeError, "is of int32, the value assigned to it of float32; give a number"),
+        (halves, TypeError, r"is of int32, the value assigned to it of float32; .*value\.astype"),
         (big, LayoutError, r"has the shape \[4\], the value assigned to it \[2, 4\]"),
-        (elsewhere, LayoutError, r"lies on mesh\(x=2, y=4\) and delta on mesh\(z=8\)"),
+        (three, LayoutError, r"has the shape \[4\], the value assigned to it \[3\]"),
+        (
+            elsewhere,
+            LayoutError,
+            r"lies on mesh\(x=2, y=4\), the value assigned to it on mesh\(z=8",
+        ),
+        (jax.random.key(0), TypeError, "is of int32 and the value added to it of key<fry>; random"),
     ]
     for delta, error, match in cases:
-        with pytest.raises(error, match=match) as caught:
-            v.assign_add(delta)
-        assert "while variable 'v' was updated" in caught.value.__notes__
+        for update in (v.assign_add, v.assign_sub):
+            with pytest.raises(error, match="^variable 'v' " + match):
+                update(delta)
+    np.testing.assert_array_equal(values(v.value()), np.ones(4))
 
 
 def test_threads_may_read_while_one_updates() -> None:

@@ -53,7 +53,7 @@ def test_a_function_creates_its_array_in_shards() -> None:
     [
         (VALUES, {}, LayoutError, "variable 'w' has no layout: give layout=, or a DTensor .* nda"),
         (lambda: VALUES, {}, LayoutError, "has no layout: give layout="),
-        (jax.random.key(0), {"layout": WHOLE}, TypeError, r"Use jax.random.key_data"),
+        (jax.random.key(0), {"layout": WHOLE}, LayoutError, "array of keys .* has 2 dimensions"),
         ("text", {"layout": WHOLE}, TypeError, "has element type <U4, which devices cannot hold"),
         (VALUES, {"layout": "x"}, LayoutError, "layout= is of type str, not a Layout"),
         (VALUES, {"layout": Layout(["x"], MESH)}, LayoutError, "rank|dimensions"),
