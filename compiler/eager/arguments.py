@@ -124,7 +124,8 @@ class Bound:
             self._add_array(*place_array(value, mesh, where(index)))
             return
         host = np.asarray(value)
-        self._add_static(host, (host.dtype.str, host.shape, host.tobytes()))
+        known = value if isinstance(value, np.generic) else host  # jax hashes scalars
+        self._add_static(known, (type(known), host.dtype.str, host.shape, host.tobytes()))
 
 
 def _dtype_beside(value: Any, leaves: Sequence[Any]) -> np.dtype[Any]:

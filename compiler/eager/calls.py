@@ -199,6 +199,11 @@ def _compile(request: Request, bound: Bound, key: Any) -> tuple[Bound, Run]:
 
 def explained(error: Exception, name: str) -> Exception:
     """The error of an operation that cannot be traced, in one line that names the operation."""
+    if isinstance(error, _NEEDS_VALUES) and "mode='raise'" in str(error):  # of choose
+        return TypeError(
+            f"{name} would look for indices out of bounds, but is compiled before there are any "
+            "values; give mode='wrap' or mode='clip'"
+        )
     if isinstance(error, _NEEDS_VALUES):
         return TypeError(
             f"{name} needs the values of an array, for the shape of its result or to choose what "

@@ -16,7 +16,8 @@ from dtensor.compiler.relayout import copy_to_mesh, relayout
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.runtime.array import DTensor
+from dtensor.runtime.array import DTensor, array_type, dtensor_of
+from dtensor.runtime.array_type import as_weak, is_weak
 from dtensor.runtime.shardings import as_mesh
 
 
@@ -64,7 +65,8 @@ def array(
 
     Args:
         object: what to make an array of; each device gets its shard only.
-        dtype: element type; None is that of `object`, for Python numbers that of jax.numpy.
+        dtype: element type; None is that of `object`, for Python numbers that of jax.numpy, which
+            gives way to others.
         copy: whether a DTensor is copied.
         order: "K" or "C": there is no other order.
         ndmin: least number of dimensions; new ones come first.
@@ -96,7 +98,11 @@ def array(
                 "dtensor.default_mesh(mesh)"
             )
         layout = Layout.replicated(mesh, host.ndim)
-    return copy_to_mesh(host, layout)
+    made = copy_to_mesh(host, layout)
+    if dtype is not None or not is_weak(object):
+        return made
+    type_ = array_type(made.shape, made.dtype, made.layout, None, True)
+    return dtensor_of(as_weak(made._array), type_)
 
 
 def asarray(
@@ -163,7 +169,7 @@ def _of_dtensor(
     result = x
     if ndmin > x.ndim:
         result = result.reshape((1,) * (ndmin - x.ndim) + x.shape)
-    if dtype is not None and jnp.dtype(dtype) != x.dtype:
+    if dtype is not None and (x.weak_type or jnp.dtype(dtype) != x.dtype):
         result = result.astype(dtype)
     if layout is None and mesh is not None:
         return to_device(result, mesh)

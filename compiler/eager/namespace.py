@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from dtensor.compiler.calls import is_dtensor
 from dtensor.compiler.eager import creation
 from dtensor.compiler.eager.array_api import NamespaceInfo
+from dtensor.compiler.eager.by_values import looking_at_values
 from dtensor.compiler.eager.calls import call
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.layout import Layout
@@ -67,7 +68,7 @@ class Function:
 
     def __init__(self, fn: Callable[..., Any], name: str) -> None:
         functools.update_wrapper(self, fn)
-        self._fn = fn
+        self._fn = looking_at_values(fn)
         self._name = name
         self._is_fact = name in _FACTS
 

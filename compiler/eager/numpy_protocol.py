@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dtensor.compiler.calls import is_dtensor
+from dtensor.compiler.eager.by_values import looking_at_values
 from dtensor.compiler.eager.calls import call
 from dtensor.compiler.eager.creation import layout_of_model
 from dtensor.compiler.eager.mixing import array_of_list
@@ -79,7 +80,9 @@ def _counterpart(function: Callable[..., Any]) -> Callable[..., Any] | None:
     found: Any = jnp
     for part in (*function.__module__.split(".")[1:], function.__name__):
         found = getattr(found, part, None)
-    return found if callable(found) and found is not function else None
+    if not callable(found) or found is function:
+        return None
+    return looking_at_values(found)
 
 
 def _without_out(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -167,6 +167,31 @@ def test_array_of_dtensors_lists_and_scalars() -> None:
         dnp.zeros(3, device="cpu")
 
 
+@pytest.mark.parametrize("make", [dnp.asarray, dnp.array])
+def test_numbers_become_arrays_that_give_way(make: Any) -> None:
+    half = placed(np.ones(4, jnp.bfloat16), MESH_2X4, "y")
+    where = layout(MESH_2X4)
+    for number in (2.0, 2):
+        made = make(number, layout=where)
+        assert made.weak_type
+        assert made.dtype == jnp.asarray(number).dtype
+        assert (half * made).dtype == jnp.bfloat16
+        assert make(made).weak_type
+    assert make(jnp.asarray(2.0), layout=where).weak_type
+    with dtensor.default_mesh(MESH_2X4):
+        assert make(2.0).weak_type
+    for strong in (
+        make(2.0, dtype=jnp.float32, layout=where),
+        make(make(2.0, layout=where), dtype=jnp.float32),
+        make(np.float32(2), layout=where),
+        make(True, layout=where),
+        make([2.0], layout=layout(MESH_2X4, None)),
+    ):
+        assert not strong.weak_type
+    assert dnp.array(2.0, ndmin=1, layout=layout(MESH_2X4, None)).weak_type
+    assert whole(make(2.0, layout=where)) == 2
+
+
 def test_facts_types_and_constants_are_plain() -> None:
     x = placed(VALUES, MESH_3X2, "x", "y")
     assert dnp.pi == np.pi
