@@ -127,9 +127,7 @@ class DTensorCheckpoint:
             raise CheckpointError(
                 f"max_to_keep is {max_to_keep!r}; it is a positive number or None"
             )
-        base = series.checked(path)
-        place = series.Series(base.parent, f"{base.name}-", base)
-        saving = self._write(place, _COUNTER, max_to_keep, wait)
+        saving = self._write(series.numbered(path), _COUNTER, max_to_keep, wait)
         self._counter = saving.number
         return saving.path
 

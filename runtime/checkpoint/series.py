@@ -60,6 +60,10 @@ class Series:
             raise _GoneError(f"{self.root / self.build_name(step)} is not there")
         return found
 
+    def names(self) -> list[str]:
+        """The names of those that are whole, in order."""
+        return [place.name for _, place in self._entries() if is_checkpoint(place)]
+
     def last(self) -> Path | None:
         """The whole one with the highest number."""
         return next((p for _, p in reversed(self._entries()) if is_checkpoint(p)), None)
@@ -153,6 +157,22 @@ def replaced(path: Path) -> Series:
     return Series(path, "", path)
 
 
+def numbered(path: object) -> Series:
+    """The series `path-1`, `path-2`, beside `path`.
+
+    Raises:
+        CheckpointError: as `checked`, or the path ends in a slash, as that of a folder.
+    """
+    base = checked(path)
+    text = str(path)
+    if text.endswith(("/", os.sep)):
+        raise CheckpointError(
+            f"{text!r} ends in a slash, as a folder's path does; name the checkpoints in it, with "
+            f"{text + 'ckpt'!r}"
+        )
+    return Series(base.parent, f"{base.name}-", base)
+
+
 def array_key(name: str) -> str:
     """The name by which the files know the array of this name."""
     return quote(name, safe="")  # a store splits its keys at slashes
@@ -226,11 +246,18 @@ def latest_checkpoint(directory: object) -> str | None:
         directory: the folder that holds checkpoints, or a URL.
 
     Raises:
-        CheckpointError: not a folder, or a checkpoint in it is damaged.
+        CheckpointError: not a folder, but a file or what checkpoints beside it begin with; or a
+            checkpoint in it is damaged.
     """
     folder = checked(directory)
     if folder.exists() and not folder.is_dir():
         raise CheckpointError(f"{folder} is a file; give the folder that holds checkpoints")
+    beside = [] if folder.exists() else Series(folder.parent, f"{folder.name}-", folder).names()
+    if beside:
+        raise CheckpointError(
+            f"there is no folder {folder}, but beside it {', '.join(beside[:8])}; give the folder "
+            f"that holds them, {str(folder.parent)!r}"
+        )
     found = [
         (read_record(existing(place), place).saved_at, str(place))
         for place in _checkpoints_in(folder)

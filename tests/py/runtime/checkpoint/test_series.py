@@ -209,6 +209,26 @@ def test_the_latest_checkpoint_is_the_one_saved_last(tmp_path: Path) -> None:
         latest_checkpoint(tmp_path)
 
 
+def test_a_folder_is_no_name_of_numbered_checkpoints(tmp_path: Path) -> None:
+    mesh = mesh_8()
+    checkpoint = DTensorCheckpoint(mesh, a=put(ramp(8), ["z"], mesh))
+    folder = f"{tmp_path}/runs/"
+    assert latest_checkpoint(folder) is None
+    with pytest.raises(
+        CheckpointError, match=r"ends in a slash, .*; name the checkpoints in it"
+    ) as c:
+        checkpoint.save(folder)
+    assert f"with '{folder}ckpt'" in str(c.value)
+    assert not list(tmp_path.iterdir())
+    path = checkpoint.save(folder + "ckpt")
+    assert latest_checkpoint(folder) == latest_checkpoint(folder[:-1]) == path
+    assert checkpoint.restore(path + "/").restored == ("a",)
+    with pytest.raises(
+        CheckpointError, match=r"no folder .*, but beside it ckpt-1; give the folder"
+    ):
+        latest_checkpoint(folder + "ckpt")
+
+
 def test_saves_of_several_threads_to_one_path_leave_a_whole_one(tmp_path: Path) -> None:
     path = tmp_path / "c"
     done: list[float] = []
