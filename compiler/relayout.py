@@ -33,7 +33,8 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
     marked `MATCH`, which outside of traced functions stay as they are.
 
     Args:
-        tensor: a DTensor, a jax.Array or a host array; or a traced array.
+        tensor: a DTensor, a jax.Array or a host array, which in a traced function is a constant of
+            the program; or a traced array.
         layout: one entry per dimension of `tensor`; on another mesh, the array is copied there. Or
             a NamedSharding, or a PartitionSpec: of the array's own mesh, else of the default mesh
             or that of `jax.set_mesh`.
@@ -51,15 +52,13 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
         raise TypeError(f"relayout: name= is a name for profiles, got {type(name).__name__}")
     tensor = value_of(tensor)
     given = layout
-    if not is_eager() and isinstance(tensor, DTensor) and becomes_program():
-        tensor = in_program(tensor)
+    if isinstance(tensor, jax.core.Tracer) or becomes_program():
+        with nullcontext() if name is None else jax.named_scope(name):
+            return constrain_as(_symbol_or_constant(tensor), layout, None)
     if isinstance(tensor, DTensor) and isinstance(layout, Layout):  # soon, as calls cost little
         move = _moves.get((tensor._type, layout))
         if move is not None:
             return move(tensor._array)
-    if isinstance(tensor, jax.core.Tracer):
-        with nullcontext() if name is None else jax.named_scope(name):
-            return constrain_as(tensor, layout, None)
     layout = _whole_layout(tensor, layout)
     if not isinstance(tensor, DTensor):
         placed = _placed(tensor, layout)
@@ -103,6 +102,8 @@ def relayout_like(tensor: Any, layout_tensor: Any, name: str | None = None) -> A
 def copy_to_mesh(tensor: Any, layout: AnyLayout) -> DTensor:
     """Copy a host or device array to the mesh of `layout`; each device gets its shard only.
 
+    In a traced function the array is a constant of the program, as under `relayout`.
+
     Args:
         tensor: a host array, a jax.Array anywhere, or a DTensor.
         layout: complete and contiguous. Or a NamedSharding or PartitionSpec, as `relayout` takes
@@ -114,10 +115,17 @@ def copy_to_mesh(tensor: Any, layout: AnyLayout) -> DTensor:
     """
     if isinstance(tensor, jax.core.Tracer):
         raise TypeError("copy_to_mesh is for concrete arrays; in a traced function use relayout")
-    if isinstance(tensor, DTensor):
+    if isinstance(tensor, DTensor) or becomes_program():
         moved: DTensor = relayout(tensor, layout)
         return moved
     return _placed(tensor, _whole_layout(tensor, layout))
+
+
+def _symbol_or_constant(tensor: Any) -> jax.Array:
+    """The array of the program that jax is tracing for one from outside of it."""
+    if isinstance(tensor, DTensor):
+        return in_program(tensor)
+    return tensor if isinstance(tensor, jax.Array) else jax.numpy.asarray(host_array(tensor))
 
 
 def _placed(tensor: Any, layout: Layout) -> DTensor:

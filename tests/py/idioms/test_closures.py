@@ -21,6 +21,7 @@ ROWS = Layout(["x", None], MESH)
 rng = np.random.default_rng(0)
 A = rng.normal(size=(8, 16)).astype(np.float32)
 W = rng.normal(size=(16, 8)).astype(np.float32)
+ON_DEVICE = jnp.asarray(W)
 U = rng.normal(size=(5, 16)).astype(np.float32)  # that no layout divides
 K = jax.random.split(jax.random.key(3), 8)
 
@@ -144,6 +145,23 @@ def test_under_explicit_axes_it_has_its_sharding_in_jax_s_types() -> None:
                 step = dtensor.jit(fn)
                 assert step(a).layout.short() == '[{"x"}, {"y"}]'
             assert len(step.lower(a)._source.args) == 2
+
+
+@pytest.mark.parametrize("place", [dtensor.relayout, dtensor.copy_to_mesh])
+@pytest.mark.parametrize("make", [lambda: W, lambda: W.tolist(), lambda: ON_DEVICE])
+def test_an_array_on_the_host_that_is_laid_out_in_a_program_is_a_constant(
+    place: Any, make: Any
+) -> None:
+    columns = Layout([None, "y"], MESH)
+    step = dtensor.jit(lambda a: a @ place(make(), columns), in_layouts=ROWS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = step(A)
+    check(found, A @ W)
+    assert found.layout.short() == '[{"x"}, {"y"}]'
+    plain = jax.jit(lambda a: a @ place(make(), P(None, None)))
+    with jax.set_mesh(jax_mesh(MESH)):
+        np.testing.assert_allclose(plain(A), A @ W, rtol=1e-5)
 
 
 def test_what_stays_a_constant_is_said() -> None:
