@@ -5,6 +5,7 @@ Each device computes the numbers of its own shard, by jax's counter-based genera
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -52,7 +53,7 @@ def stateless_random_normal(
     """
     wanted = _float_type(dtype)
     args = (_seed(seed), mean, stddev, _shape(shape), wanted)
-    return call(_normal, args, {}, "stateless_random_normal", layout)
+    return call(_normal, args, {}, "stateless_normal", layout)
 
 
 def stateless_truncated_normal(
@@ -101,7 +102,7 @@ def stateless_random_uniform(
     """
     wanted = np.dtype(dtype)
     where = (_seed(seed), _shape(shape), wanted)
-    title = "stateless_random_uniform"
+    title = "stateless_uniform"
     if jnp.issubdtype(wanted, jnp.floating):
         bounds = (0.0 if minval is None else minval, 1.0 if maxval is None else maxval)
         return call(_uniform, (*where, *bounds), {}, title, layout)
@@ -158,11 +159,11 @@ def dropout(
 
     Raises:
         TypeError: `x` is no array of a floating-point type.
-        ValueError: the seed is missing, the rate is not a float from 0 to less than 1, or the noise
-            shape does not broadcast.
+        ValueError: the seed is missing, the rate is not a number from 0 to less than 1, or the
+            noise shape does not broadcast.
     """
-    if not isinstance(rate, float):
-        raise ValueError(f"rate should be float for dropout, got {type(rate).__name__}")
+    if isinstance(rate, bool) or not isinstance(rate, numbers.Real):
+        raise ValueError(f"rate should be a number for dropout, got {type(rate).__name__}")
     if not 0 <= rate < 1:
         raise ValueError(f"rate must be at least 0 and less than 1 for dropout, got {rate}")
     if seed is None:
@@ -174,23 +175,23 @@ def dropout(
     pair = (seed, 0) if isinstance(seed, int) else seed
     shape = _noise_shape(x.shape, noise_shape)
     layout = x.layout if isinstance(x, DTensor) else None
-    return call(_dropout, (x, _seed(pair), rate, shape), {}, "dropout", layout)
+    return call(_dropout, (x, _seed(pair), float(rate), shape), {}, "dropout", layout)
 
 
 def _normal(seed: Any, mean: Any, stddev: Any, shape: Any, dtype: Any) -> Any:
-    numbers = jax.random.normal(_key(seed), shape, dtype)
-    return numbers * _as(stddev, dtype) + _as(mean, dtype)
+    drawn = jax.random.normal(_key(seed), shape, dtype)
+    return drawn * _as(stddev, dtype) + _as(mean, dtype)
 
 
 def _truncated_normal(seed: Any, mean: Any, stddev: Any, shape: Any, dtype: Any) -> Any:
-    numbers = jax.random.truncated_normal(_key(seed), -2.0, 2.0, shape, dtype)
-    return numbers * _as(stddev, dtype) + _as(mean, dtype)
+    drawn = jax.random.truncated_normal(_key(seed), -2.0, 2.0, shape, dtype)
+    return drawn * _as(stddev, dtype) + _as(mean, dtype)
 
 
 def _uniform(seed: Any, shape: Any, dtype: Any, minval: Any, maxval: Any) -> Any:
-    numbers = jax.random.uniform(_key(seed), shape, dtype)
+    drawn = jax.random.uniform(_key(seed), shape, dtype)
     low = _as(minval, dtype)
-    return numbers * (_as(maxval, dtype) - low) + low
+    return drawn * (_as(maxval, dtype) - low) + low
 
 
 def _integers(seed: Any, shape: Any, dtype: Any, minval: Any, maxval: Any) -> Any:

@@ -281,12 +281,27 @@ class DTensor(Operators):
         return self.numpy().tolist()
 
     def item(self) -> Any:
-        """The value of an array of one element, as a Python number."""
+        """The value of an array of one element, as a Python number.
+
+        Raises:
+            ValueError: it has more elements, or none.
+        """
+        if self.size != 1:
+            raise ValueError(
+                f"an array of shape {list(self.shape)} is not one number; index it, or reduce it"
+            )
         return self.numpy().item()
+
+    def __bool__(self) -> bool:
+        if self.size == 1:
+            return bool(self.item())
+        what = "x.any() or x.all()" if self.size else "x.size > 0"
+        raise ValueError(
+            f"the truth of an array of shape {list(self.shape)} is ambiguous; use {what}"
+        )
 
     __float__ = _to_python(float)
     __int__ = _to_python(int)
-    __bool__ = _to_python(bool)
     __complex__ = _to_python(complex)
 
     def __len__(self) -> int:

@@ -198,12 +198,17 @@ class Operators(Methods):
     __truediv__, __rtruediv__ = _binary("truediv"), _binary("rtruediv")
     __floordiv__, __rfloordiv__ = _binary("floordiv"), _binary("rfloordiv")
     __mod__, __rmod__ = _binary("mod"), _binary("rmod")
-    __pow__, __rpow__ = _binary("pow"), _binary("rpow")
+    __rpow__ = _binary("rpow")
     __and__, __rand__ = _binary("and"), _binary("rand")
     __or__, __ror__ = _binary("or"), _binary("ror")
     __xor__, __rxor__ = _binary("xor"), _binary("rxor")
     __lshift__, __rlshift__ = _binary("lshift"), _binary("rlshift")
     __rshift__, __rrshift__ = _binary("rshift"), _binary("rrshift")
+
+    def __pow__(self, other: Any, modulus: None = None) -> DTensor:
+        if modulus is not None:
+            raise TypeError("pow() of a DTensor takes no third argument; write x ** y % z")
+        return Slot.engine.binary("pow", self, other)
 
     def __divmod__(self, other: Any) -> tuple[DTensor, DTensor]:
         return Slot.engine.divmod(self, other)

@@ -21,6 +21,7 @@ from dtensor.compiler.eager.mixing import (
 from dtensor.compiler.program import Programs
 from dtensor.runtime.array import ArrayType, DTensor, in_program
 from dtensor.runtime.clients.coordination import resets
+from dtensor.runtime.keys import is_key
 from dtensor.runtime.tracing import becomes_program, is_eager, settings
 from dtensor.runtime.variables.facts import value_of
 
@@ -141,12 +142,18 @@ def _traced(name: str, x: Any, y: Any) -> Any:
     return _BINARY[name](in_program(x), y) if is_operand else None
 
 
+_CONTAINERS = (list, tuple, set, dict)
+
+
 def _refuse_container(name: str, y: Any) -> None:
-    """Refuse what Python would find unequal to any array, whatever is in it."""
-    if name in ("eq", "ne") and isinstance(y, list | tuple | set | dict):
+    """Refuse what Python would find unequal to any array, or repeat, whatever is in it."""
+    is_compared = name in ("eq", "ne")
+    is_builtin = type(y) in _CONTAINERS  # classes that extend them may know the operator
+    if is_builtin or (is_compared and isinstance(y, _CONTAINERS)):
         kind = type(y).__name__
+        does = "compares" if is_compared else "computes"
         raise TypeError(
-            f"a DTensor {_SYMBOLS[name]} a {kind} compares no elements; make an array of the {kind}"
+            f"a DTensor {_SYMBOLS[name]} a {kind} {does} no elements; make an array of the {kind}"
         )
 
 
@@ -168,6 +175,8 @@ def _common_dtype(dtype: np.dtype[Any], kind: Any, around: Any) -> np.dtype[Any]
 
     A bool keeps its own: it gives way to any, and of the type of the array it would not.
     """
+    if is_key(dtype):  # which have no operators: jax.numpy says so
+        return np.dtype(jnp.result_type(kind(0)))
     common = np.dtype(jnp.result_type(dtype, kind(0)))
     return np.dtype(bool) if kind is bool else common
 

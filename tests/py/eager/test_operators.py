@@ -203,8 +203,33 @@ def test_what_holds_values_but_is_no_array_is_not_compared() -> None:
         for op in (operator.eq, operator.ne):
             found = message(lambda op=op, other=other: op(x, other), TypeError)  # type: ignore[misc]
             assert f"a {type(other).__name__} compares no elements" in found
+        for op in (operator.add, operator.mul, lambda x, y: y * x):
+            found = message(lambda op=op, other=other: op(x, other), TypeError)  # type: ignore[misc]
+            assert f"a {type(other).__name__} computes no elements" in found
     assert not (x == "text")
     assert x != None  # noqa: E711
+
+
+def test_pow_of_three_arguments_and_operators_of_keys_are_refused() -> None:
+    x: Any = placed(INTS, MESH_2X4, "x")
+    found = message(lambda: pow(x, 2, 3), TypeError)
+    assert found == "pow() of a DTensor takes no third argument; write x ** y % z"
+    assert_same(pow(x, 2), INTS**2)
+    keys = dtensor.copy_to_mesh(jax.random.split(jax.random.key(0), 4), layout(MESH_2X4, "x"))
+    for y in (1, 1.0, keys):
+        found = message(lambda y=y: keys + y, TypeError)  # type: ignore[misc]
+        assert found.startswith("+: add does not accept dtype")
+
+
+@pytest.mark.parametrize("specs", [("x",), ()])
+def test_the_truth_of_several_elements_is_ambiguous(specs: Any) -> None:
+    x = placed(INTS, MESH_2X4, *specs)
+    found = message(lambda: bool(x > 0), ValueError)
+    assert found.endswith("is ambiguous; use x.any() or x.all()")
+    assert "is ambiguous; use x.size > 0" in message(lambda: bool(x[:0]), ValueError)
+    for read in (float, int, lambda x: x.item()):
+        assert "is not one number; index it, or reduce it" in message(lambda: read(x), ValueError)  # noqa: B023
+    assert bool((x == x).all())
 
 
 def test_round_gives_integers_unless_decimals_are_asked_for() -> None:

@@ -140,7 +140,7 @@ def test_bad_types_bounds_and_shapes_are_errors() -> None:
     assert text == "shape must be a sequence of integers, got 8"
     assert dr.stateless_normal((7,), (0, 1), layout=where).shape == (7,)
     text = message(lambda: dr.stateless_normal((8,), (0, 1)), LayoutError)
-    assert "stateless_random_normal got no DTensor, so its mesh is not known" in text
+    assert "stateless_normal got no DTensor, so its mesh is not known" in text
 
 
 def test_each_device_makes_its_own_shard_only() -> None:
@@ -210,7 +210,9 @@ def test_dropout_of_whole_rows() -> None:
 @pytest.mark.parametrize(
     ("args", "error", "text"),
     [
-        ({"rate": 1, "seed": 1}, ValueError, "rate should be float for dropout, got int"),
+        ({"rate": "1", "seed": 1}, ValueError, "rate should be a number for dropout, got str"),
+        ({"rate": True, "seed": 1}, ValueError, "rate should be a number for dropout, got bool"),
+        ({"rate": 1, "seed": 1}, ValueError, "rate must be at least 0 and less than 1"),
         ({"rate": 1.0, "seed": 1}, ValueError, "rate must be at least 0 and less than 1"),
         ({"rate": -0.5, "seed": 1}, ValueError, "rate must be at least 0 and less than 1"),
         ({"rate": 0.5}, ValueError, "seed must be specified for DTensor dropout. Got: None"),
@@ -226,6 +228,14 @@ def test_bad_arguments_of_dropout(args: Any, error: Any, text: str) -> None:
     assert text in message(lambda: dr.dropout(x, **args), error)
 
 
+def test_a_rate_of_dropout_is_any_number() -> None:
+    values = np.arange(96, dtype=np.float32).reshape(SHAPE)
+    x = placed(values, MESH_2X4, "x", "y")
+    assert_same(dr.dropout(x, 0, seed=(1, 2)), values)
+    half: Any = np.float32(0.5)
+    assert_same(dr.dropout(x, half, seed=1), whole(dr.dropout(x, 0.5, seed=1)))
+
+
 def test_dropout_needs_a_floating_point_dtensor() -> None:
     with pytest.raises(TypeError, match="dropout needs a DTensor, got ndarray"):
         dr.dropout(np.ones(3), 0.5, seed=1)
@@ -239,4 +249,4 @@ def test_sizes_and_bounds_must_make_sense() -> None:
     assert found == "shape [-6] has a negative size"
     bounds: dict[str, Any] = {"minval": 3, "maxval": 3, "dtype": "int32", "layout": where}
     found = message(lambda: dr.stateless_uniform((4,), (1, 2), **bounds), ValueError)
-    assert found == "stateless_random_uniform needs minval < maxval, got 3 and 3"
+    assert found == "stateless_uniform needs minval < maxval, got 3 and 3"

@@ -43,7 +43,7 @@ def test_replicated_arrays_read() -> None:
     assert f"{scalar:.3f}" == "2.500"
 
 
-@pytest.mark.parametrize("read", [DTensor.numpy, np.asarray, DTensor.item])
+@pytest.mark.parametrize("read", [DTensor.numpy, np.asarray, DTensor.tolist])
 def test_reading_a_sharded_array_is_an_error_that_names_relayout(read: object) -> None:
     x = place(VALUES, SHARDED)
     with pytest.raises(
