@@ -184,7 +184,7 @@ def jit_program(
     if zeros:
         mapped = _with_zeros(results, mapped)
     return jax.jit(
-        _not_again(mapped),
+        not_again(mapped),
         in_shardings=tuple(named_sharding(arg.layout) for arg in args),
         out_shardings=tuple(out_shardings),
         donate_argnums=[k for k, n in enumerate(filled(program.args)) if n in program.donated],
@@ -194,7 +194,7 @@ def jit_program(
     )
 
 
-def _not_again(body: Run) -> Run:
+def not_again(body: Run) -> Run:
     """`body`, but not for jax to run on arrays when it has found a NaN, in search of its line.
 
     A program has no lines; and where another client has found none, it would not take part.

@@ -114,16 +114,27 @@ def load(lowered: Lowered) -> Run:
     if tree == default_registry.flatten(0)[1]:
 
         def call(*arrays: Any) -> Any:
-            (result,) = run(*arrays)
+            try:
+                (result,) = run(*arrays)
+            except FloatingPointError as found:  # under jax.debug_nans
+                raise _named(found, name) from None
             return dtensor_of(result, types[0])
 
     else:
         make_all = results_of(types)
 
         def call(*arrays: Any) -> Any:
-            return tree.unflatten(make_all(run(*arrays)))
+            try:
+                return tree.unflatten(make_all(run(*arrays)))
+            except FloatingPointError as found:
+                raise _named(found, name) from None
 
     return call
+
+
+def _named(found: FloatingPointError, name: str) -> FloatingPointError:
+    """The error of an operation that gave no number, which jax does not name."""
+    return FloatingPointError(f"{name}: {found}")
 
 
 def constant(value: Any) -> Run:

@@ -15,6 +15,7 @@ import numpy as np
 
 from dtensor.runtime import splicing
 from dtensor.runtime.donation import guarded
+from dtensor.runtime.executable import not_again
 from dtensor.runtime.placement import jax_mesh, named_sharding
 from dtensor.runtime.splicing import Program, local_program
 
@@ -44,7 +45,7 @@ def run_once(program: Program, name: str) -> Callable[..., Sequence[jax.Array]]:
     """Runs the program of `can_run_once` on the first device of its mesh, and waits for it."""
     device = jax_mesh(program.mesh).devices.flat[0]
     jitted = jax.jit(
-        local_program(program, name),
+        not_again(local_program(program, name)),
         in_shardings=jax.sharding.SingleDeviceSharding(device),
         out_shardings=jax.sharding.SingleDeviceSharding(device),
         keep_unused=True,

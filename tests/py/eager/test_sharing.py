@@ -156,8 +156,13 @@ def test_without_jit(size: int) -> None:
 
 def test_a_nan_is_found_when_jax_looks_for_one() -> None:
     x = placed(-np.ones((6, 4), np.float32), MESH_3X2, UNSHARDED, UNSHARDED)
-    with jax.debug_nans(True), pytest.raises(FloatingPointError, match="nan"):
-        dnp.log(x)
+    split = placed(-np.ones((6, 4), np.float32), MESH_3X2, "x", UNSHARDED)
+    for call, name in ((dnp.log, "log"), (dnp.frexp, "frexp"), (lambda x: x * np.nan, r"\*")):
+        for array in (x, split):
+            array = array * np.nan if call is dnp.frexp else array
+            match = rf"^{name}: Invalid value \(nan\) encountered in sharded computation"
+            with jax.debug_nans(True), pytest.raises(FloatingPointError, match=match):
+                call(array)
     log = dtensor.jit(jnp.log)
     with jax.debug_nans(True), pytest.raises(FloatingPointError, match=r"log: Invalid value \(nan"):
         log(placed(np.full((6, 4), np.nan, np.float32), MESH_3X2, "x", UNSHARDED))
