@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax.sharding import NamedSharding
+from jax.sharding import NamedSharding, PartitionSpec
 
+from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -17,7 +18,7 @@ from dtensor.dialect.pictures.layouts import layout_picture, mesh_picture
 from dtensor.dialect.pictures.picture import Picture
 from dtensor.dialect.pictures.terminal import print_picture
 from dtensor.runtime.placement import layout_of
-from dtensor.runtime.shardings import AnyMesh, as_layout, as_mesh
+from dtensor.runtime.shardings import AnyMesh, as_layout, as_mesh, rank_of
 
 
 def visualize(
@@ -29,8 +30,9 @@ def visualize(
     cell; elsewhere it is printed, which needs rich, the package of the extra `tools`.
 
     Args:
-        x: a DTensor, a variable, a Layout, a Mesh, what jax has for these, or a jax.Array,
-            which is given to `jax.debug.visualize_array_sharding` where its sharding is no layout.
+        x: a DTensor, a variable, a Layout, a Mesh, what jax has for these (a PartitionSpec is over
+            the default mesh), or a jax.Array, which is given to
+            `jax.debug.visualize_array_sharding` where its sharding is no layout.
         shape: of a Layout, the global shape of the array in elements; None draws the shards alone.
         dims: the dimensions to draw, one or two, the first downwards; None chooses the two that are
             cut into the most shards, and says which.
@@ -59,8 +61,8 @@ def _titled_picture(
     chosen = None if dims is None else tuple(dims)
     if isinstance(x, AnyMesh):
         x = as_mesh(x)
-    if isinstance(x, NamedSharding):
-        x = as_layout(x, len(x.spec if shape is None else shape))
+    if isinstance(x, NamedSharding | PartitionSpec):
+        x = as_layout(x, rank_of(x) if shape is None else len(shape), get_default_mesh())
     if shape is not None and not isinstance(x, Layout):
         raise LayoutError(f"shape was given with a {type(x).__name__}; it is for layouts alone")
     if isinstance(x, Mesh):

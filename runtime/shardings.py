@@ -104,6 +104,13 @@ def layout_anywhere(layout: Any, rank: int, mesh: Mesh | None = None, what: str 
     return as_layout(layout, rank, None if leaves else mesh, what)
 
 
+def rank_of(layout: AnyLayout) -> int:
+    """How many dimensions a value says the layout of: of a PartitionSpec, the first ones."""
+    if isinstance(layout, Layout):
+        return layout.rank
+    return len(layout.spec if isinstance(layout, NamedSharding) else layout)
+
+
 def _check_memory(sharding: NamedSharding, where: str) -> None:
     own = NamedSharding(sharding.mesh, sharding.spec).memory_kind
     if sharding.memory_kind not in (None, own):

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding
 
 from dtensor.compiler.calls import is_dtensor
 from dtensor.compiler.default_mesh import get_default_mesh
@@ -18,7 +17,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor, array_type, dtensor_of
 from dtensor.runtime.array_type import as_weak, is_weak
-from dtensor.runtime.shardings import as_mesh
+from dtensor.runtime.shardings import AnyLayout, as_mesh
 
 
 def placement(name: str, layout: Any, device: Any) -> tuple[Any, Mesh | None]:
@@ -34,7 +33,7 @@ def placement(name: str, layout: Any, device: Any) -> tuple[Any, Mesh | None]:
         raise LayoutError(f"{name} got layout= and device=; give one of them")
     if isinstance(device, Mesh | jax.sharding.Mesh):
         return None, as_mesh(device)
-    if isinstance(device, Layout | NamedSharding):
+    if isinstance(device, AnyLayout):
         return device, None
     raise TypeError(
         f"{name} got device= of type {type(device).__name__}; the device of a DTensor is its mesh"

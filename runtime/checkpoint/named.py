@@ -89,8 +89,8 @@ def name_based_restore(
         checkpoint_prefix: path of the checkpoint.
         name_tensor_dict: by name what `name_based_save` takes, whose shape, element type and layout
             the result shall have (its values do not matter), a `jax.ShapeDtypeStruct`, or a
-            `Layout` alone, for random keys one of the keys. What has no layout becomes whole on
-            every device.
+            layout alone, for random keys one of the keys: a `Layout`, a NamedSharding, or a
+            PartitionSpec over `mesh`. What has no layout becomes whole on every device.
 
     Raises:
         CheckpointError: there is no such checkpoint, it lacks a name, an array has another shape or

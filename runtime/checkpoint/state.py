@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
+from dtensor.dialect.dim import Dim
 from dtensor.dialect.errors import CheckpointError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
@@ -22,6 +24,7 @@ from dtensor.runtime.checkpoint.record import SavedArray
 from dtensor.runtime.donation import DELETED
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.placement import jax_mesh, layout_of
+from dtensor.runtime.shardings import layout_anywhere, rank_of
 from dtensor.runtime.transfer import place
 from dtensor.runtime.variables.variable import DVariable
 
@@ -46,6 +49,7 @@ class Target(NamedTuple):
     shape: tuple[int, ...] | None = None
     dtype: np.dtype[Any] | None = None
     keys: KeyKind | None = None  # of random keys their kind; the rest is about their data
+    is_first: bool = False  # whether the layout is one of the first dimensions alone
 
 
 def source_of(name: str, value: Any, mesh: Mesh) -> Source:
@@ -78,11 +82,15 @@ def source_of(name: str, value: Any, mesh: Mesh) -> Source:
 def target_of(name: str, value: Any, mesh: Mesh) -> Target:
     """As what an array is to be restored; of random keys, their data.
 
-    `value` is what `source_of` takes, a `jax.ShapeDtypeStruct`, or a Layout alone.
+    `value` is what `source_of` takes, a `jax.ShapeDtypeStruct`, or a layout alone, which may be a
+    NamedSharding, or a PartitionSpec over `mesh`.
 
     Raises:
         CheckpointError: it does not say in which layout on `mesh`.
     """
+    if isinstance(value, PartitionSpec | NamedSharding):
+        given = layout_anywhere(value, rank_of(value), mesh, f"'{name}'")
+        return Target(_layout_on(name, given, mesh), is_first=True)
     layout = _layout_on(name, value, mesh)
     if isinstance(value, Layout):
         return Target(layout)
@@ -108,12 +116,15 @@ def target_for(target: Target, saved: SavedArray, which: str) -> Target:
             f"{which} has random keys of {found}, but those of {wanted} are needed; restore it "
             f"into keys of its own generator, jax.random.key(0, impl={found!r})"
         )
-    if not found or target.dtype is not None:
-        return target
-    dtype = jax.eval_shape(lambda: jax.random.key(0, impl=found)).dtype
-    kind = key_kind(dtype)
-    assert kind is not None
-    return _of_keys(target.layout, kind)
+    kind = None
+    if found and target.dtype is None:
+        kind = key_kind(jax.eval_shape(lambda: jax.random.key(0, impl=found)).dtype)
+    if target.is_first:
+        rank = len(saved.shape) - (0 if kind is None else len(kind.shape))
+        more = rank - target.layout.rank
+        whole = Layout.of((*target.layout.dims, *[Dim(())] * more), target.layout.mesh)
+        target = Target(whole)
+    return target if kind is None else _of_keys(target.layout, kind)
 
 
 def _generator(kind: KeyKind | None) -> str:
@@ -132,7 +143,7 @@ def _layout_on(name: str, value: Any, mesh: Mesh) -> Layout:
     if not isinstance(value, (*_ARRAYS, jax.ShapeDtypeStruct)):
         raise CheckpointError(
             f"'{name}' is of type {type(value).__name__}; give an array, a variable, a "
-            "jax.ShapeDtypeStruct or a Layout"
+            "jax.ShapeDtypeStruct or a layout"
         )
     sharding = getattr(value, "sharding", None)
     found = None if sharding is None else layout_of(sharding, value.ndim, mesh)

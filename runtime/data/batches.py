@@ -19,6 +19,7 @@ import numpy as np
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
+from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import array_type, dtensor_of
 from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.data.elements import (
@@ -31,6 +32,7 @@ from dtensor.runtime.data.elements import (
 from dtensor.runtime.data.sources import END, Arrays, Indexed, Iterated, Source
 from dtensor.runtime.padding import Ranges, true_ranges
 from dtensor.runtime.placement import named_sharding
+from dtensor.runtime.shardings import AnyLayout, as_layout
 from dtensor.runtime.transfer import asked_for, host_array
 
 Chunk = tuple[int, Sequence[Any]]
@@ -150,7 +152,9 @@ Batches = Generator[tuple[Any, Any], None, None]
 """DTensors in the structure of the elements, and the source's own position after them, or None."""
 
 
-def bound(source: Source, layouts: Any, batch_size: int, sizes: Sequence[int] | None) -> Batching:
+def bound(
+    source: Source, layouts: Any, mesh: Mesh, batch_size: int, sizes: Sequence[int] | None
+) -> Batching:
     """How elements become batches; reads the first one where it is not known what they are.
 
     `sizes` says how many examples an element may have; None, that elements are examples.
@@ -168,17 +172,22 @@ def bound(source: Source, layouts: Any, batch_size: int, sizes: Sequence[int] | 
     if first is END:
         raise ValueError(_empty(source))
     spec = source.spec if isinstance(source, Arrays) else spec_of_element(first)
-    found = _layouts_for(layouts, spec)
-    batching = Batching(spec, found, sizes is not None, _rows(spec, sizes) if sizes else 1)
+    batched = sizes is not None
+    ranks = [len(shape) + (not batched) for shape in spec.shapes]
+    found = tuple(
+        as_layout(layout, rank, mesh)
+        for layout, rank in zip(_layouts_for(layouts, spec), ranks, strict=True)
+    )
+    batching = Batching(spec, found, batched, _rows(spec, sizes) if sizes else 1)
     for path, layout, shape in zip(spec.paths, found, batching.shapes(batch_size), strict=True):
         said = f"with dataset_already_batched={batching.batched}, a global batch{at(path)}"
         layout.verify(shape, said, uneven=True)
     return batching
 
 
-def _layouts_for(layouts: Any, spec: ElementSpec) -> tuple[Layout, ...]:
+def _layouts_for(layouts: Any, spec: ElementSpec) -> tuple[AnyLayout, ...]:
     """One layout for each array of an element; one alone is for all."""
-    if isinstance(layouts, Layout):
+    if isinstance(layouts, AnyLayout):
         return (layouts,) * len(spec.paths)
     leaves, structure = jax.tree.flatten(layouts)
     if structure == spec.structure:

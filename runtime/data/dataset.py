@@ -10,7 +10,6 @@ import jax
 import numpy as np
 
 from dtensor.dialect.errors import LayoutError
-from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.clients import agreement
 from dtensor.runtime.data.batches import Batches, Batching, bound, by_number, check_enough, in_order
@@ -18,7 +17,7 @@ from dtensor.runtime.data.elements import at
 from dtensor.runtime.data.prefetch import ReadAhead
 from dtensor.runtime.data.sources import Iterated, source_of
 from dtensor.runtime.placement import named_sharding
-from dtensor.runtime.shardings import AnyMesh, as_mesh
+from dtensor.runtime.shardings import AnyLayout, AnyMesh, as_mesh, layout_anywhere, rank_of
 from dtensor.runtime.tracing import is_eager
 
 
@@ -41,7 +40,8 @@ class DTensorDataset:
             array, a number, or a pytree of them.
         mesh: the mesh that the batches lie on.
         layouts: the layout of each array of a batch, in the structure of an example; or one for
-            all. Dimension 0 of a batch is the batch; the others are split as the layout says.
+            all. Dimension 0 of a batch is the batch; the others are split as the layout says. Or
+            NamedShardings, or PartitionSpecs over `mesh`.
         global_batch_size: examples in a batch, over all devices.
         dataset_already_batched: whether an element is a batch: of the examples of one replica,
             `global_batch_size` divided by the size of `batch_dim`, or of a whole global batch.
@@ -98,7 +98,7 @@ class DTensorDataset:
     def _resolved(self) -> Batching:
         if self._batching is None:
             source, size = self._source, self.global_batch_size
-            batching = bound(source, self._layouts, size, self._sizes)
+            batching = bound(source, self._layouts, self.mesh, size, self._sizes)
             if not isinstance(source, Iterated):
                 least = size if self._drop_remainder else 1
                 check_enough(source, source.length * batching.rows, least)
@@ -268,11 +268,12 @@ def _check_layouts(layouts: Any, mesh: Mesh, batch_dim: str | None) -> None:
         raise TypeError(f"layouts is {layouts!r}, which holds no Layout")
     for path, layout in leaves:
         where = jax.tree_util.keystr(path)
-        if not isinstance(layout, Layout):
+        if not isinstance(layout, AnyLayout):
             raise TypeError(
                 f"layouts{where} is {layout!r}; layouts must be a Layout, or Layouts in the "
                 "structure of the dataset's elements"
             )
+        layout = layout_anywhere(layout, rank_of(layout), mesh, f"layouts{where}")
         text = f"layout {layout.short()}{at(where)}"
         if layout.mesh != mesh:
             raise LayoutError(f"{text} is of {layout.mesh!r}, the dataset's mesh is {mesh!r}")

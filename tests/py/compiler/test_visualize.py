@@ -15,7 +15,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 import dtensor
-from dtensor import Layout
+from dtensor import Layout, LayoutError
 
 MESH = dtensor.create_mesh([("x", 2), ("y", 4)])
 
@@ -87,6 +87,12 @@ def test_jax_arrays_of_any_sharding(capsys: pytest.CaptureFixture[str]) -> None:
     mesh = jax.make_mesh((2, 4), ("x", "y"))
     named = jax.device_put(np.ones((4, 8)), NamedSharding(mesh, PartitionSpec("x", "y")))
     assert printed(capsys, named)[0].endswith('4x8, [{"x"}, {"y"}] on mesh(x=2, y=4)')
+    with dtensor.default_mesh(MESH):
+        lines = printed(capsys, PartitionSpec("x"), (4, 8))
+    assert lines == printed(capsys, Layout(["x", None], MESH), (4, 8))
+    assert lines == printed(capsys, NamedSharding(mesh, PartitionSpec("x")), (4, 8))
+    with pytest.raises(LayoutError, match="names axes, but no mesh is known; give a mesh"):
+        dtensor.visualize(PartitionSpec("x"))
     strange = jax.make_mesh((2, 4), ("an axis", "y/z"))  # names that no mesh of dtensor's has
     other = jax.device_put(np.ones((4, 8)), NamedSharding(strange, PartitionSpec("an axis", "y/z")))
     for array, devices in ((jnp.ones((3, 4)), 1), (other, 8)):

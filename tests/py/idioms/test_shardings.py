@@ -11,6 +11,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import dtensor
+import dtensor.numpy as dnp
 from dtensor import Layout, LayoutError, MeshError, copy_to_mesh, jit, relayout
 from dtensor.compiler.calls import spread_layouts
 from dtensor.runtime.shardings import as_layout, as_mesh
@@ -109,6 +110,44 @@ def test_the_mesh_of_a_named_sharding_is_that_of_the_program() -> None:
         jit(layer, in_layouts=({"w": P()}, P()), mesh=MESH)(PARAMS, X)
     with pytest.raises(LayoutError, match=r"in_layouts: .* names axes, but no mesh is known"):
         spread_layouts(P("x"), jax.tree_util.tree_structure(0), [1], None, "in_layouts")
+
+
+def test_batches_restored_arrays_and_devices_are_laid_out_by_shardings(tmp_path: Path) -> None:
+    named = NamedSharding(JAX_MESH, P("x"))
+    for layouts in (P("x"), named, ROWS):
+        data = dtensor.DTensorDataset(X, mesh=MESH, layouts=layouts, global_batch_size=4)
+        assert [batch.layout for batch in data] == [ROWS, ROWS]
+    pair: Any = dtensor.DTensorDataset(
+        {"x": X, "n": np.arange(8)},
+        mesh=MESH,
+        layouts={"x": P("x", "y"), "n": P(("x", "y"))},
+        global_batch_size=8,
+        batch_dim="x",
+    )
+    batch = next(iter(pair))
+    assert batch["x"].layout == Layout(["x", "y"], MESH)
+    assert batch["n"].layout == Layout([("x", "y")], MESH)
+    other = NamedSharding(jax.make_mesh((8,), ("q",), axis_types=(AxisType.Auto,)), P("q"))
+    with pytest.raises(LayoutError, match="the dataset's mesh is"):
+        dtensor.DTensorDataset(X, mesh=MESH, layouts=other, global_batch_size=8)
+
+    keys = copy_to_mesh(jax.random.split(jax.random.key(0), 8), Layout(["x"], MESH))
+    dtensor.name_based_save(MESH, tmp_path / "n", {"a": X, "k": keys})
+    restore = dtensor.name_based_restore
+    for name, spec, wanted in (("a", P("x"), ROWS), ("k", P("y"), Layout(["y"], MESH))):
+        for given in (spec, NamedSharding(JAX_MESH, spec)):
+            assert restore(MESH, tmp_path / "n", {name: given})[name].layout == wanted
+    with pytest.raises(LayoutError, match="layout has 3 dimensions but the tensor has rank 2"):
+        restore(MESH, tmp_path / "n", {"a": P("x", None, "y")})
+    with pytest.raises(dtensor.CheckpointError, match=r"'a' is on mesh\(q=8\), but the checkpoint"):
+        restore(MESH, tmp_path / "n", {"a": other})
+
+    placed = copy_to_mesh(X, ROWS)
+    columns = Layout([None, "y"], MESH)
+    assert dnp.sin(placed, device=P(None, "y")).layout == columns
+    assert placed.to_device(P(None, "y")).layout == columns
+    with dtensor.default_mesh(MESH):
+        assert dnp.asarray(X, device=P(None, "y")).layout == columns
 
 
 def test_a_named_sharding_on_another_mesh_moves_arrays_there() -> None:
