@@ -254,11 +254,16 @@ def transform(
         for key, old in list(vars(value).items()):
             _put(child(key, old, True), old, partial(setattr, value, key))
     elif not is_attribute:
-        raise CheckpointError(
-            f"'{name}' is of type {type(value).__name__}, which cannot be saved; a checkpoint "
-            "takes DTensors, variables, arrays, numbers, texts, and dicts, lists, objects of them"
-        )
+        raise CheckpointError(_refusal(name, value))
     return value
+
+
+def _refusal(name: str, value: Any) -> str:
+    takes = "DTensors, variables, arrays, numbers, texts, and dicts, lists, objects of them"
+    if callable(value):  # which modules hold beside their arrays
+        takes += "; of an equinox module give eqx.filter(module, eqx.is_array)"
+    kind = type(value).__name__
+    return f"'{name}' is of type {kind}, which cannot be saved; a checkpoint takes {takes}"
 
 
 def _put(new: Any, old: Any, put: Callable[[Any], None]) -> None:

@@ -200,6 +200,10 @@ def test_what_cannot_be_a_checkpoint_is_one_error(tmp_path: Path) -> None:
     a = put(ramp(8), ["z"], mesh)
     cases: list[tuple[dict[str, Any], str]] = [
         ({"f": print}, "'f' is of type builtin_function_or_method, which cannot be saved; a ch"),
+        (
+            {"t": [jnp.tanh]},
+            r"dicts, .*; of an equinox module give eqx.filter\(module, eqx.is_array\)",
+        ),
         ({"t": {"b": [object()]}}, "'t/b/0' is of type object, which cannot be saved"),
         ({"c": 1j}, "'c' is of type complex, which cannot be saved"),
         ({"a": np.arange(3)}, "'a' is int64, which jax uses only with jax.config.update"),
