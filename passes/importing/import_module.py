@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -125,7 +126,7 @@ def _one_mesh(module: ir.Module, function: ir.Operation, state: PassState) -> Me
         if other.axes and is_other:
             given = f"@{mesh.symbol}" if state.mesh is None else "the mesh given"
             error(
-                module.operation,
+                _namer(function, other) or module.operation,
                 f"meshes differ: @{other.symbol} is {other.short()}, {given} is {mesh.short()}; a "
                 "program is compiled for one mesh",
             )
@@ -169,6 +170,15 @@ def _check_custom_call(op: ir.Operation) -> None:
         )
     if is_gspmd_constraint(op) and GSPMD_ATTR not in op.attributes:
         error(op, f"custom call @{target} has no {GSPMD_ATTR} that says how; remove it")
+
+
+def _namer(function: ir.Operation, mesh: Mesh) -> ir.Operation | None:
+    """The first operation of a function that names a mesh, such as a constraint or a shard_map."""
+    name = re.compile(rf"<@{re.escape(mesh.symbol)}\b")
+    for op, _, _ in walk(function, combiners=True):
+        if any(name.search(str(op.attributes[k])) for k in op.attributes):
+            return op
+    return None
 
 
 def _import_composites(function: ir.Operation, mesh: Mesh) -> None:

@@ -106,3 +106,12 @@ def test_the_mesh_of_a_call_gives_devices_to_a_module_that_names_none() -> None:
     (got,) = dtensor.compile_mlir(text, mesh=second())(X)
     assert {s.device.id for s in got.to_jax().addressable_shards} == {4, 5, 6, 7}
     np.testing.assert_array_equal(got.to_jax(), X)
+
+
+def test_a_shard_map_over_another_mesh_is_refused_with_its_line() -> None:
+    other = jax.make_mesh((4,), ("z",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = PartitionSpec("z")
+    double = jax.shard_map(lambda a: a * 2, mesh=other, in_specs=spec, out_specs=spec)
+    message = r"test_one_mesh.py:\d+:\d+: meshes differ: @mesh is mesh\(z=4\)"
+    with pytest.raises(dtensor.DTensorError, match=message):
+        dtensor.jit(double, in_layouts=rows(first())).lower(X).compile()
