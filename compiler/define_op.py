@@ -92,7 +92,7 @@ class DefinedOp(Definition):
         results = [" ".join((batch, *tensor)) for tensor in self.results]
         return replace(
             self,
-            name=f"{self.name}.vmap_{''.join('01'[more] for more in is_batched)}",
+            name=f"{self.name}.vmap_{''.join('01'[more] for more in is_batched)}_{self.version}",
             signature=f"{', '.join(operands)} -> {', '.join(results)}",
             flops=" + ".join(f"{term.strip()} {batch}" for term in self.flops.split("+") if term),
             fn=jax.vmap(self.fn, in_axes=tuple([0 if more else None for more in is_batched])),

@@ -128,9 +128,11 @@ class Machine:
             dtype = "f8"
         elif dtype == "f32_highest" and dtype not in peaks:
             dtype = "f32"
+        if dtype != "f32_highest":
+            peaks.pop("f32_highest", None)
         wider = DTYPES[: DTYPES.index(dtype) + 1] if dtype in DTYPES else ()
         found = [peaks[name] for name in reversed(wider) if name in peaks]
-        return found[0] if found else min(peaks.values())
+        return found[0] if found else min((peaks or dict(self.matmul_flops)).values())
 
     def level(self, stride: int, size: int, devices: int) -> Level:
         """The level over which a mesh axis communicates.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 from numpy.typing import NDArray
@@ -217,9 +218,14 @@ def backend_config(call: ir.Operation) -> dict[str, ir.Attribute]:
     return entries_of(given[BACKEND_CONFIG]) if BACKEND_CONFIG in given else {}
 
 
-def is_precise(product: ir.Operation) -> bool:
-    """Whether a product of matrices must be as exact as the elements that it takes."""
-    return PRECISION in product.attributes and "HIGHEST" in str(product.attributes[PRECISION])
+def precision_of(product: ir.Operation) -> str:
+    """The elements as which a product of matrices takes those of f32, as peaks name them."""
+    if "algorithm" in product.attributes:
+        taken = re.search(r"lhs_precision_type = (\w+)", str(product.attributes["algorithm"]))
+        known = {"f32": "f32_highest", "tf32": "f32", "bf16": "bf16", "f16": "f16"}
+        return known.get(taken[1], "f32") if taken else "f32"
+    is_precise = PRECISION in product.attributes and "HIGHEST" in str(product.attributes[PRECISION])
+    return "f32_highest" if is_precise else "f32"
 
 
 def direction_of(compare: ir.Operation) -> str:

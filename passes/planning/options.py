@@ -76,15 +76,14 @@ class Options:
 
     def seconds(self, work: Work) -> NDArray[np.float64]:
         """Per strategy what the work takes on each device."""
-        compute: NDArray[np.float64] = work.compute * self._share
-        if not work.traffic:
-            return compute
         ins, outs = self._sides
-        traffic = np.zeros(len(self.strategies))
-        for slot, seconds in work.traffic.items():
+
+        def share_of(slot: int) -> NDArray[np.float64]:
             side = ins[slot] if slot >= 0 else outs[~slot]
-            traffic += seconds * side.shares(self.column(slot))
-        return np.maximum(compute, traffic)
+            return side.shares(self.column(slot))
+
+        found: NDArray[np.float64] = work.seconds(self._share, share_of, np.maximum)
+        return found
 
     def distinct(self, slot: int) -> NDArray[np.intp]:
         """The different specs of a column, ascending."""

@@ -149,12 +149,13 @@ class Problem:
         """Seconds of a node's work under the present plan."""
         work, now = self.work[node], self.now[node]
         ins, outs = self.maker.specs.sides(self.graph, self.graph.nodes[self.example[node]])
-        traffic = 0.0
-        for slot, seconds in work.traffic.items():
-            side, spec = (ins, now.ins) if slot >= 0 else (outs, now.outs)
-            at = slot if slot >= 0 else ~slot
-            traffic += seconds / side[at].splits[spec[at]]
-        return max(work.compute / now.split, traffic)
+
+        def share_of(slot: int) -> float:
+            side, spec, at = (ins, now.ins, slot) if slot >= 0 else (outs, now.outs, ~slot)
+            return 1.0 / side[at].splits[spec[at]]
+
+        found: float = work.seconds(1.0 / now.split, share_of, max)
+        return found
 
     def node_costs(self, node: int) -> Seconds:
         """What `node_seconds` would be in each strategy of a node."""

@@ -211,7 +211,7 @@ class Maker:
             return tuple([s for s in found if s.split in enough or s.split > small])
         if self.is_constant(node):
             return found
-        seconds = _REPEATED * self.work[node.index].seconds
+        seconds = _REPEATED * self.work[node.index].whole
 
         def priced(strategy: Strategy) -> Strategy:
             more = 1 / strategy.split - 1 / start.split

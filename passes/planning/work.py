@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from dtensor.passes.cost.model import DTYPES, CostModel
 from dtensor.passes.graph import CARRY, OP, Graph, Node
-from dtensor.passes.ops.attributes import is_precise
+from dtensor.passes.ops.attributes import precision_of
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
+
+_NARROW: Final = ("i4", "i2")  # which devices multiply as bytes, at least
+
+
+class Transfer(NamedTuple):
+    """What memory gives to an operation, or takes.
+
+    Attributes:
+        slots: the operands `k`, or the result `~k`, that are this value; a device needs the largest
+            of its shards there.
+        most: no more than result 0 is read, by what only moves elements; False of others.
+    """
+
+    slots: tuple[int, ...]
+    most: bool = False
 
 
 @dataclass
@@ -20,23 +35,41 @@ class Work:
 
     Attributes:
         compute: seconds of arithmetic, which devices divide as they divide the node.
-        traffic: by slot, operand `k` or result `~k`, the seconds in which memory gives or takes it;
-            a device needs its shards alone.
+        traffic: the seconds of each transfer of a whole value, and of result 0.
     """
 
     compute: float
-    traffic: dict[int, float]
+    traffic: dict[Transfer, tuple[float, float]]
+
+    def seconds(self, compute_share: Any, share_of: Callable[[int], Any], maximum: Any) -> Any:
+        """What a device takes, or what it takes in each of several strategies.
+
+        Args:
+            compute_share: which part of the arithmetic it does.
+            share_of: of a slot, which part of the value its shard is.
+            maximum: of two such numbers, or arrays of them.
+        """
+        moved: Any = 0.0
+        for (slots, is_bounded), (seconds, most) in self.traffic.items():
+            share = share_of(slots[0])
+            for slot in slots[1:]:
+                share = maximum(share, share_of(slot))
+            taken = seconds * share
+            moved = moved + (-maximum(-taken, -most * share_of(~0)) if is_bounded else taken)
+        return maximum(self.compute * compute_share, moved)
 
     @property
-    def seconds(self) -> float:
-        """What one device takes for all of it."""
-        return max(self.compute, sum(self.traffic.values()))
+    def whole(self) -> float:
+        """Seconds of one device that does all of it."""
+        found: float = self.seconds(1.0, lambda _: 1.0, max)
+        return found
 
     def add(self, other: Work, times: float) -> None:
         """Let this be the work of another node as well, which runs so many times."""
         self.compute += times * other.compute
-        for slot, seconds in other.traffic.items():
-            self.traffic[slot] = self.traffic.get(slot, 0.0) + times * seconds
+        for transfer, (seconds, most) in other.traffic.items():
+            have = self.traffic.get(transfer, (0.0, 0.0))
+            self.traffic[transfer] = have[0] + times * seconds, have[1] + times * most
 
 
 def work_of(graph: Graph, cost: CostModel, free: Sequence[bool]) -> list[Work]:
@@ -52,12 +85,13 @@ def work_of(graph: Graph, cost: CostModel, free: Sequence[bool]) -> list[Work]:
         free: per value whether it is made wherever it is wanted; that is the work of its readers.
     """
     defined = [opdef(n.name) if n.kind == OP and n.rule is not None else None for n in graph.nodes]
-    fuses = [definition is not None and definition.fuses for definition in defined]
+    read = _read_by_products(graph, defined)
+    fuses = [d is not None and d.fuses and not r for d, r in zip(defined, read, strict=True)]
     reduces = [fused and _reduces(n.rule) for n, fused in zip(graph.nodes, fuses, strict=True)]
     found = []
     for node, definition in zip(graph.nodes, defined, strict=True):
         rule = node.rule
-        is_free = any([free[v] for v in node.results])
+        is_free = read[node.index] or any([free[v] for v in node.results])
         if definition is None or rule is None or rule.is_free or is_free:
             found.append(Work(0.0, {}))
             continue
@@ -65,38 +99,58 @@ def work_of(graph: Graph, cost: CostModel, free: Sequence[bool]) -> list[Work]:
             moved = _overwritten(graph, node)
         else:
             moved = _moved(graph, node, definition, fuses, reduces)
-        traffic = {slot: cost.memory_seconds(bytes_) for slot, bytes_ in moved.items()}
-        found.append(
-            Work(cost.compute_seconds(rule.flops, _element(graph, node, definition)), traffic)
+        most = cost.memory_seconds(graph.types[node.results[0]].bytes) if node.results else 0.0
+        traffic = {each: (cost.memory_seconds(size), most) for each, size in moved.items()}
+        compute = cost.compute_seconds(rule.flops, _element(graph, node, definition))
+        found.append(Work(compute, traffic))
+    return found
+
+
+def _read_by_products(graph: Graph, defined: Sequence[OpDef | None]) -> list[bool]:
+    """Per node whether a matrix product reads what it moves where that lies, as it needs it.
+
+    XLA takes transposes, reshapes and slices into the products that alone read them.
+    """
+    found = [False] * len(graph.nodes)
+    for node in reversed(graph.nodes):
+        definition = defined[node.index]
+        if definition is None or not (definition.moves_only and definition.fuses):
+            continue
+        if not node.operands or len(node.results) != 1:
+            continue
+        (result,), of = node.results, graph.types[node.operands[0]]
+        is_part = graph.types[result].bytes <= of.bytes
+        users = [n for n, _ in graph.uses[result]]
+        found[node.index] = (
+            is_part
+            and bool(users)
+            and all([found[n] or ((d := defined[n]) is not None and d.is_product) for n in users])
         )
     return found
 
 
 def _moved(
     graph: Graph, node: Node, definition: OpDef, fuses: Sequence[bool], reduces: Sequence[bool]
-) -> dict[int, float]:
-    """By slot the bytes of what crosses the border of a fusion at a node."""
+) -> dict[Transfer, float]:
+    """The bytes of what crosses the border of a fusion at a node."""
     producer, types, uses = graph.producer, graph.types, graph.uses
-    moved: dict[int, float] = {}
-    joins, most = fuses[node.index], math.inf
-    if definition.moves_only:
-        most = sum([types[v].bytes for v in node.results])
-    for k, v in enumerate(node.operands):
+    moved: dict[Transfer, float] = {}
+    joins = fuses[node.index]
+    for v in dict.fromkeys(node.operands):
         maker = producer[v]
-        if v in node.operands[:k] or (joins and fuses[maker] and not reduces[maker]):
-            continue
-        slot = k if types[v].bytes <= most else ~0  # what it reads of it is what it gives
-        moved[slot] = moved.get(slot, 0.0) + min(types[v].bytes, most)
+        if not (joins and fuses[maker] and not reduces[maker]):
+            slots = tuple([k for k, other in enumerate(node.operands) if other == v])
+            moved[Transfer(slots, definition.moves_only)] = types[v].bytes
     for k, v in enumerate(node.results):
         if not joins or reduces[node.index] or any([not fuses[n] for n, _ in uses[v]]):
-            moved[~k] = moved.get(~k, 0.0) + types[v].bytes
+            moved[Transfer((~k,))] = types[v].bytes
     return moved
 
 
-def _overwritten(graph: Graph, node: Node) -> dict[int, float]:
+def _overwritten(graph: Graph, node: Node) -> dict[Transfer, float]:
     """The same of a node that writes what is new over what a loop carries."""
-    count = len(node.results)
-    return {k: 2 * graph.types[v].bytes for k, v in enumerate(node.operands) if k >= count}
+    count, types = len(node.results), graph.types
+    return {Transfer((k,)): 2 * types[v].bytes for k, v in enumerate(node.operands) if k >= count}
 
 
 def _element(graph: Graph, node: Node, definition: OpDef) -> str | None:
@@ -104,9 +158,9 @@ def _element(graph: Graph, node: Node, definition: OpDef) -> str | None:
     if not (definition.is_product and node.operands):
         return None
     element = graph.types[node.operands[0]].element.removeprefix("complex<").removeprefix("u")
-    if element.startswith("f32") and is_precise(node.operation):
-        return "f32_highest"
-    return next((known for known in DTYPES if element.startswith(known)), None)
+    if element.startswith("f32"):
+        return precision_of(node.operation)
+    return "i8" if element in _NARROW else next((t for t in DTYPES if element.startswith(t)), None)
 
 
 def _is_overwritten(graph: Graph, node: Node) -> bool:

@@ -50,8 +50,11 @@ def product(a: Any, b: Any) -> Any:
         (jnp.bfloat16, None, 989.4e12),
         (jnp.float32, None, 494.7e12),
         (jnp.float32, "highest", 66.9e12),
+        (jnp.float32, "F32_F32_F32", 66.9e12),
+        (jnp.float32, "BF16_BF16_F32", 989.4e12),
         (jnp.float64, None, 66.9e12),
         (jnp.int8, None, 1978.9e12),
+        (jnp.int4, None, 1978.9e12),
         (jnp.float8_e4m3fn, None, 1978.9e12),
         (jnp.complex64, None, 494.7e12 / 4),
     ],
@@ -72,6 +75,13 @@ def test_products_go_at_the_speed_of_their_elements(
     assert seconds == pytest.approx(2 * n**3 / 8 / peak)
 
 
+@pytest.mark.parametrize("name", ["v4", "v5e", "v5p", "v6e"])
+def test_products_of_f32_go_as_bfloat16_on_tpus(name: str) -> None:
+    machine = MACHINES[name]
+    assert machine.matmul_peak("f32") == machine.matmul_peak("bf16")
+    assert machine.matmul_peak("f32_highest") == pytest.approx(machine.matmul_peak("bf16") / 6)
+
+
 def test_what_is_no_product_goes_at_the_speed_of_vectors() -> None:
     x = array(65536, 512, dtype=jnp.float32)
     slow = dtensor.Machine("slow", H100.levels, H100.matmul_flops, 1e9, READ, 10**11)
@@ -90,6 +100,46 @@ def test_an_operand_that_is_whole_is_read_whole_by_every_device() -> None:
     seconds, sent = planned(product, (x, w), ([None, None], [None, "data"]), [None, "data"])
     assert sent == 0.0
     assert seconds == pytest.approx((8 * 16384 + 16384 * 4096 / 8 + 8 * 4096 / 8) * 2 / READ)
+
+
+@pytest.mark.parametrize("rows", [50_000, 51_200])
+def test_a_table_is_read_as_far_as_a_device_looks_up(rows: int) -> None:
+    table, places = array(50_304, 8192), array(rows, dtype=jnp.int32)
+    seconds, sent = planned(
+        lambda t, i: t.at[i].get(mode="clip"),
+        (table, places),
+        ([None, None], ["data"]),
+        ["data", None],
+    )
+    assert sent == 0.0
+    assert seconds == pytest.approx(2 * rows / 8 * 8192 * 2 / READ, rel=0.01)
+
+
+def test_a_value_that_is_read_twice_is_read_as_its_larger_shard() -> None:
+    x = array(64, 1 << 20)
+
+    def gram(x: Any) -> Any:
+        return jnp.einsum("bd,cd->bc", x, x)
+
+    seconds, sent = planned(gram, (x,), ([None, None],), [None, None])
+    assert sent > 0.0  # each device reads some columns, and the parts are added up
+    assert seconds - sent == pytest.approx(64 * (1 << 20) * 2 / 8 / READ, rel=0.01)
+
+
+def test_products_read_transposes_and_slices_where_they_lie() -> None:
+    x, w = array(8, 4096), array(4096, 4096)
+    layouts, result = ([None, None], [None, None]), [None, None]
+    plain, _ = planned(product, (x, w), layouts, result)
+    turned, _ = planned(lambda x, w: x @ w.T, (x, w), layouts, result)
+    assert turned == pytest.approx(plain)
+    layers = array(16, 4096, 4096)
+
+    def scanned(x: Any, layers: Any) -> Any:
+        return jax.lax.scan(lambda x, w: (x @ w, None), x, layers)[0]
+
+    seconds, sent = planned(scanned, (x, layers), ([None] * 2, [None] * 3), result)
+    assert sent == 0.0
+    assert seconds == pytest.approx(16 * plain, rel=0.01)
 
 
 def test_weights_that_are_read_whole_are_worth_less_than_a_small_message() -> None:
