@@ -165,6 +165,7 @@ class Machine:
             hbm_bytes_per_second=self.memory_bytes_per_second,
             matmul_flops=tuple([(dtype, self.matmul_peak(dtype)) for dtype in DTYPES]),
             vector_flops=self.vector_flops,
+            reads_shards=True,
         )
 
     @classmethod

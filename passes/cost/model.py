@@ -84,6 +84,9 @@ class CostModel:
         hbm_bytes_per_second: memory bandwidth of one device.
         matmul_flops: element type, such as `bf16`, to those of matrix products, where they differ.
         vector_flops: those of everything else; None is `peak_flops`.
+        reads_shards: whether a device takes time for its shards of what an operation reads and
+            writes, whole ones whole. Otherwise memory traffic counts as arithmetic does, divided as
+            the operation is: plans go by bytes that are sent, and divide work.
     """
 
     link: Link = DEFAULT_LINK
@@ -92,6 +95,7 @@ class CostModel:
     hbm_bytes_per_second: float = 1.2e13
     matmul_flops: Mapping[str, float] | tuple[tuple[str, float], ...] = ()
     vector_flops: float | None = None
+    reads_shards: bool = False
 
     def __post_init__(self) -> None:
         links = self.axis_links

@@ -102,22 +102,23 @@ def work_of(graph: Graph, cost: CostModel, free: Sequence[bool]) -> list[Work]:
         most = cost.memory_seconds(graph.types[node.results[0]].bytes) if node.results else 0.0
         traffic = {each: (cost.memory_seconds(size), most) for each, size in moved.items()}
         compute = cost.compute_seconds(rule.flops, _element(graph, node, definition))
-        found.append(Work(compute, traffic))
+        work = Work(compute, traffic)
+        found.append(work if cost.reads_shards else Work(work.whole, {}))
     return found
 
 
 def _read_by_products(graph: Graph, defined: Sequence[OpDef | None]) -> list[bool]:
     """Per node whether a matrix product reads what it moves where that lies, as it needs it.
 
-    XLA takes transposes, reshapes and slices into the products that alone read them.
+    XLA takes transposes, reshapes and slices at known places into products that alone read them.
     """
     found = [False] * len(graph.nodes)
     for node in reversed(graph.nodes):
         definition = defined[node.index]
         if definition is None or not (definition.moves_only and definition.fuses):
             continue
-        if not node.operands or len(node.results) != 1:
-            continue
+        if len(node.operands) != 1 or len(node.results) != 1:
+            continue  # a slice at a place that is computed is copied
         (result,), of = node.results, graph.types[node.operands[0]]
         is_part = graph.types[result].bytes <= of.bytes
         users = [n for n, _ in graph.uses[result]]
