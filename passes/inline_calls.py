@@ -13,7 +13,7 @@ from dtensor.dialect.names import COMPOSITE_NAME
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.definition import Definition
-from dtensor.passes.program import CALLS, COMPOSITE, dissolve, walk
+from dtensor.passes.program import CALLEE, COMPOSITE, dissolve, walk
 
 _TUPLE = "stablehlo.tuple"
 _ELEMENT = "stablehlo.get_tuple_element"
@@ -74,10 +74,9 @@ class _Inliner:
     def _calls(self, function: ir.Operation) -> list[tuple[ir.Operation, str]]:
         found = []
         for op, kind, _ in walk(function, combiners=True):
-            if kind in CALLS:
-                found.append((op, ir.FlatSymbolRefAttr(op.attributes["callee"]).value))
-            elif kind == COMPOSITE and not self._stays(op):
-                found.append((op, ir.FlatSymbolRefAttr(op.attributes["decomposition"]).value))
+            if kind in CALLEE:
+                if kind != COMPOSITE or not self._stays(op):
+                    found.append((op, ir.FlatSymbolRefAttr(op.attributes[CALLEE[kind]]).value))
             elif kind in (_TUPLE, _ELEMENT):
                 self.has_tuples = True
         return found

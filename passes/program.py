@@ -23,6 +23,8 @@ RETURNS: Final = frozenset(("stablehlo.return", "func.return"))
 CALLS: Final = frozenset(("func.call", "call"))
 COMPOSITE: Final = "stablehlo.composite"
 CUSTOM_CALL: Final = "stablehlo.custom_call"
+# The attribute by which an operation names the function that it stands for.
+CALLEE: Final = {**dict.fromkeys(CALLS, "callee"), COMPOSITE: "decomposition"}
 
 Use = tuple[ir.Operation, int]  # an operand: the operation that reads, and which of its operands
 

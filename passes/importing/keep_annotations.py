@@ -16,11 +16,10 @@ from dtensor.passes.functions import entries, tensor_shape
 from dtensor.passes.importing.gspmd import GSPMD_ATTR, sharding_text, shardings_of
 from dtensor.passes.importing.shardy_text import per_value
 from dtensor.passes.ops.attributes import CONSTANT
-from dtensor.passes.program import CALLS, COMPOSITE, CUSTOM_CALL, walk
+from dtensor.passes.program import CALLEE, CUSTOM_CALL, walk
 
 _SHARDY_ATTR: Final = "sdy.sharding"
-_CALLEE: Final = {**dict.fromkeys(CALLS, "callee"), COMPOSITE: "decomposition"}
-_FOLDED: Final = frozenset((CONSTANT, *_CALLEE))
+_FOLDED: Final = frozenset((CONSTANT, *CALLEE))
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class KeepAnnotationsPass(Pass):
             for op, name, _ in list(walk(function, combiners=True)):
                 if name in _FOLDED:
                     _keep(op)
-                if name in _CALLEE:
-                    called.add(ir.FlatSymbolRefAttr(op.attributes[_CALLEE[name]]).value)
+                if name in CALLEE:
+                    called.add(ir.FlatSymbolRefAttr(op.attributes[CALLEE[name]]).value)
         for function in found:
             if function_name(function) in called and len(function.regions[0].blocks) > 0:
                 _keep_boundary(function)

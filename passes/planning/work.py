@@ -22,11 +22,11 @@ class Transfer(NamedTuple):
     Attributes:
         slots: the operands `k`, or the result `~k`, that are this value; a device needs the largest
             of its shards there.
-        most: no more than result 0 is read, by what only moves elements; False of others.
+        is_bounded: whether no more of it is read than result 0 has, by what only moves elements.
     """
 
     slots: tuple[int, ...]
-    most: bool = False
+    is_bounded: bool = False
 
 
 @dataclass

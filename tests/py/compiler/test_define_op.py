@@ -150,6 +150,7 @@ RULED = """func.func @main(%a: tensor<8x16x3x3xf32>) -> tensor<8x16x3x3xf32> {
 def test_an_ffi_call_is_split_as_its_rule_of_shardy_says(
     more: str, is_split: bool, typed: str
 ) -> None:
+    jax.jit(jnp.linalg.cholesky).lower(jnp.eye(2))  # LAPACK is loaded when jax first lowers a call
     library = importlib.import_module("jaxlib.cpu._lapack").registrations()
     jax.ffi.register_ffi_target("test_factor", library[TARGET], platform="cpu")
     factors = np.tril(np.random.default_rng(3).uniform(1, 2, (8, 16, 3, 3))).astype(np.float32)
