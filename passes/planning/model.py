@@ -2,7 +2,8 @@
 
 A variable is a node with a choice, or the *copies* of a value with several users: the spec in which
 it is produced, and at most one copy that its users share; a user of a third spec pays for its own.
-So sharing is counted and every table has two variables. Costs are microseconds.
+So sharing is counted and every table has two variables. Costs are in units of the problem
+(`Problem.scale`): microseconds, but for plans of more than a second.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dtensor.passes.planning.steps import Numbers
 
 Costs = NDArray[np.float64]
 _MANY = 1000  # states of the copies of one value: up to here any spec may be the one that is shared
-BIG = 1e7  # microseconds: what cannot be
+BIG = 1e7  # what cannot be: ten times what the plan costs at first, or more
 
 
 @dataclass
@@ -55,7 +56,7 @@ class Model:
         if len(options) < 2:
             self.variable_of.append(-1)
             return
-        cost = 1e6 * problem.node_costs(node)
+        cost = problem.scale * problem.node_costs(node)
         self.variable_of.append(self.variable(cost, options.index[problem.now[node]]))
 
     def take(self, problem: Problem, states: Sequence[int]) -> None:
@@ -87,7 +88,7 @@ class Model:
         return self.tables[one, other] if one < other else self.tables[other, one].T
 
     def cost(self, states: Sequence[int]) -> float:
-        """Microseconds of one assignment of states."""
+        """The cost of one assignment of states."""
         unary = sum([float(u[s]) for u, s in zip(self.unary, states, strict=True)])
         tables = [float(t[tuple([states[x] for x in s])]) for s, t in self.tables.items()]
         return unary + sum(tables)
@@ -128,7 +129,7 @@ def add_pairs(model: Model, problem: Problem) -> None:
         seconds = saved(problem, pair, *[problem.options(node).strategies for node in pair])
         if seconds.any():
             one, other = [model.variable_of[node] for node in pair]
-            model.add(one, other, -1e6 * seconds)
+            model.add(one, other, -problem.scale * seconds)
 
 
 def _search(problem: Problem) -> None:
@@ -143,9 +144,9 @@ def _search(problem: Problem) -> None:
 
 
 def moves(problem: Problem, value: ValueClass, given: Numbers, wanted: Numbers) -> Costs:
-    """Microseconds of moving a value between specs that broadcast."""
+    """What moving a value between specs costs; they broadcast."""
     between = problem.prices.between(value.prices, given, wanted)
-    return np.minimum(between * (value.weight * 1e6), BIG)
+    return np.minimum(between * (value.weight * problem.scale), BIG)
 
 
 def _add_move(model: Model, problem: Problem, value: ValueClass) -> None:
@@ -179,7 +180,7 @@ class Copies(NamedTuple):
     rest: tuple[int, ...]
 
     def price(self, problem: Problem, wanted: Numbers) -> Costs:
-        """Microseconds from the nearest copy: a row per state, a column per spec."""
+        """What it costs from the nearest copy: a row per state, a column per spec."""
         first, shared = [moves(problem, self.value, held[:, None], wanted) for held in self.held]
         nearest = np.minimum(first, shared)
         for spec in self.rest:
@@ -199,7 +200,7 @@ def _copies(model: Model, problem: Problem, value: ValueClass) -> Copies:
     if rest:  # a state of its own
         first, shared = np.append(first, now_first), np.append(shared, rest[0])
         seconds = problem.prices.copies(value.prices, now_first, now_shared)
-        unary = np.append(unary, min(seconds * value.weight * 1e6, BIG))
+        unary = np.append(unary, min(seconds * value.weight * problem.scale, BIG))
     copies = model.variable(unary, len(first) - 1 if rest else int(found[0]))
     producer = model.variable_of[value.producer]
     model.add(producer, copies, np.where(given[:, None] == first[None, :], 0.0, BIG))

@@ -60,6 +60,8 @@ class Problem:
         example: per node of the problem, a node of the graph.
         node_of: per node of the graph, its node of the problem.
         value_of: per value of the graph that may have to be moved, its number among `values`.
+        scale: what a second is in the costs of models: a million, but less where the plan takes
+            more than one at first, as costs of ten million are what cannot be.
     """
 
     def __init__(self, maker: Maker, start: list[Strategy], prices: Prices) -> None:
@@ -91,6 +93,7 @@ class Problem:
         self._read_values()
         self.pairs = list(pairs_of(self))
         self.let_change((frozenset(range(len(maker.specs.sizes))),))
+        self.scale = 1e6 / max(self.total(), 1.0)
 
     def _read_values(self) -> None:
         graph, node_of, free = self.graph, self.node_of, self.maker.task.free

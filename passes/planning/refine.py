@@ -25,7 +25,7 @@ from dtensor.passes.planning.model import Costs, Model
 _PASSES = 4  # rounds of messages in a window
 _PASSES_OF_ALL = 8  # among a few states
 _FEW = 3  # states of a variable that cost least while the others stay
-_CHEAPER = 1e-7  # microseconds; what is found must be cheaper by more
+_CHEAPER = 1e-7  # of a model's costs; what is found must be cheaper by more
 _GAIN = 1e-6  # of the cost; a round among a few states that gains less is the last
 
 Regret = Callable[[int, int], float]

@@ -29,7 +29,7 @@ class _State(NamedTuple):
 
     Attributes:
         given: the spec in which it is produced.
-        cost: microseconds of the copies that are made, at least.
+        cost: of the copies that are made, at least.
         private: per spec, what a user that wants it pays beside; `BIG` if it cannot.
     """
 
@@ -52,7 +52,7 @@ def relaxed_model(problem: Problem) -> Model:
 
 
 def fixed_cost(problem: Problem) -> float:
-    """Microseconds of the nodes and values that no variable of a model stands for."""
+    """The cost of the nodes and values that no variable of a model stands for."""
     alone = [len(problem.options(node)) < 2 for node in range(len(problem.now))]
     nodes = [problem.node_seconds(node) for node, single in enumerate(alone) if single]
     values = [
@@ -61,7 +61,7 @@ def fixed_cost(problem: Problem) -> float:
         if alone[value.producer] and all([alone[n] for n, _ in value.uses])
     ]
     pairs = [problem.pair_seconds(p) for p in problem.pairs if alone[p.one] and alone[p.other]]
-    return 1e6 * (sum(nodes) + sum(values) - sum(pairs))
+    return problem.scale * (sum(nodes) + sum(values) - sum(pairs))
 
 
 def _add_value(model: Model, problem: Problem, value: ValueClass, most_states: int) -> None:
@@ -122,7 +122,7 @@ def _states(
         else:
             yield from _dearest(price, produced, wanted, len(sides[1]))
         return
-    scale = value.weight * 1e6
+    scale = value.weight * problem.scale
     for spec in produced:
         for count in range(most + 1):
             for copies in combinations([w for w in wanted if w != spec], count):

@@ -202,7 +202,7 @@ def _costs_no_less(problem: Problem, seconds: float) -> bool:
         return False
     core = Elimination(make_model(problem), Effort())
     core.reduce()
-    least = seconds * 1e6 - fixed_cost(problem)
+    least = seconds * problem.scale - fixed_cost(problem)
     if not core.left:
         return core.done >= least
     messages = core.messages(least)
@@ -254,8 +254,9 @@ _WORTH = 5e-3  # the same of one set of sub-axes: searching the others again tak
 
 def bound_seconds(problem: Problem) -> float:
     """Seconds that no plan falls below in which equal layers are laid out alike."""
-    fixed = fixed_cost(problem)
-    return (lower_bound(relaxed_model(problem), problem.total() * 1e6 - fixed).cost + fixed) * 1e-6
+    model, fixed = relaxed_model(problem), fixed_cost(problem)
+    found = lower_bound(model, problem.total() * problem.scale - fixed)
+    return (found.cost + fixed) / problem.scale
 
 
 def improve_by_messages(problem: Problem, rounds: int, sweeps: int) -> None:
@@ -276,8 +277,8 @@ def polish(problem: Problem, rounds: int, sweeps: int) -> float:
     """As `improve_by_messages`, then what the bound's messages lead to; the bound, in seconds."""
     improve_by_messages(problem, rounds, sweeps)
     model, fixed = relaxed_model(problem), fixed_cost(problem)
-    found = lower_bound(model, problem.total() * 1e6 - fixed)
-    bound = (found.cost + fixed) * 1e-6
+    found = lower_bound(model, problem.total() * problem.scale - fixed)
+    bound = (found.cost + fixed) / problem.scale
     if problem.total() > bound * (1 + _GAIN):
         _try(problem, model, found.states, sweeps)
     return bound
@@ -304,7 +305,7 @@ class Bound:
     """What no assignment of states falls below.
 
     Attributes:
-        cost: microseconds.
+        cost: as those of the model.
         states: per variable, its state in the cheapest assignment met on the way.
         passes: rounds of messages it took; 0 if everything was minimised away.
         left: variables that were not.
