@@ -212,6 +212,7 @@ class Option:
     type: str
     default: str
     help: str
+    has_default: bool = True
 
 
 def option_types(cls: type[Pass]) -> dict[str, type]:
@@ -226,9 +227,10 @@ def options_of(cls: type[Pass]) -> list[Option]:
     return [
         Option(
             item.name.replace("_", "-"),
-            types[item.name].__name__,
+            getattr(types[item.name], "__name__", str(types[item.name])),
             _written(item.default),
             comments.get(item.name, ""),
+            item.default is not dataclasses.MISSING,
         )
         for item in dataclasses.fields(cls)
     ]

@@ -21,7 +21,7 @@ from dtensor.passes import cxx
 from dtensor.passes.base import Pass, PassOptionError, PassState
 from dtensor.passes.pipeline_text import Entry, PipelineError, parse_pipeline
 from dtensor.passes.pipelines import PIPELINES
-from dtensor.passes.registry import PASSES, pass_class
+from dtensor.passes.registry import PASSES, pass_class, registered
 
 ALL: Final = "all"
 _ANCHORS = (cxx.MODULE, cxx.FUNC, cxx.ANY)
@@ -93,7 +93,7 @@ class Pipeline:
             PipelineError: malformed, an unknown pass or option, or a pass inside an anchor that it
                 does not run on; the position says where.
         """
-        return cls(_parsed(text))
+        return cls(_parsed(text, registered()))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -217,7 +217,7 @@ def _read_meshes_into(state: PassState, module: ir.Module) -> None:
 
 
 @lru_cache(maxsize=32)  # small programs are planned in little more than this takes
-def _parsed(text: str) -> tuple[PipelineStep, ...]:
+def _parsed(text: str, _: tuple[type[Pass], ...]) -> tuple[PipelineStep, ...]:
     entries = parse_pipeline(text)
     if len(entries) == 1 and entries[0].name in (cxx.MODULE, cxx.ANY):
         entries = entries[0].inner or ()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cxx import CXX_PASSES
 from dtensor.passes.pipelines import PIPELINES, SUMMARIES
-from dtensor.passes.registry import PASSES
+from dtensor.passes.registry import PASSES, registered
 from dtensor.tools import add_version
 from dtensor.tools.command_line import CommandLine, UsageError, parse_mesh
 
@@ -107,6 +111,12 @@ def _add_pass_flags(parser: argparse.ArgumentParser) -> None:
         f"One flag per pass, options after '=': {own}, and one per C++ pass, such as "
         "--canonicalize or --cse. --dtensor-lower='keep-layouts=true' sets an option."
     )
+    add(
+        "--load-pass-plugin",
+        action="append",
+        metavar="MODULE",
+        help="import passes of your own first: a module's name, or mine.py; docs/writing-a-pass.md",
+    )
     add("--list-passes", action="store_true", help="describe every pass and its options, and exit")
 
 
@@ -129,6 +139,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     Raises:
         UsageError: it cannot be followed.
     """
+    _load_plugins(argv)
     flags, rest = _pass_flags(argv)
     found = _parser().parse_args(rest)
     ways = [bool(flags), bool(found.passes), found.pass_pipeline is not None]
@@ -156,6 +167,45 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         list_passes=found.list_passes,
         debug=found.debug,
     )
+
+
+_PLUGIN = "--load-pass-plugin"
+
+
+def _load_plugins(argv: Sequence[str]) -> None:
+    """Import what registers passes, before flags of single passes are looked up."""
+    words = [*argv[: argv.index("--")]] if "--" in argv else [*argv]
+    for place, word in enumerate(words):
+        flag, _, value = word.partition("=")
+        if flag == _PLUGIN:
+            _load_plugin(value or "".join(words[place + 1 : place + 2]))
+
+
+def _load_plugin(name: str) -> None:
+    if not name:
+        raise UsageError(f"{_PLUGIN} names no module; give one, or a file such as mine.py")
+    before = registered()
+    try:
+        if name.endswith(".py"):
+            _import_file(Path(name))
+        else:
+            importlib.import_module(name)
+    except Exception as failure:
+        what = f"{type(failure).__name__}: {failure}"
+        raise UsageError(f"{_PLUGIN} cannot import '{name}': {what}") from failure
+    if registered() == before:
+        raise UsageError(
+            f"'{name}' registers no pass; put @register_pass of dtensor.passes.registry before it"
+        )
+
+
+def _import_file(path: Path) -> None:
+    spec = importlib.util.spec_from_file_location(f"dtensor_plugin_{path.stem}", path)
+    assert spec is not None  # its name ends with .py
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
 
 
 def _pass_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -8,7 +8,8 @@ import pytest
 
 import dtensor
 from dtensor.dialect.mesh import Mesh
-from dtensor.passes.cost.machine import Level, Link, Machine
+from dtensor.passes.cost.machine import Level, Machine
+from dtensor.passes.cost.model import Link
 from dtensor.passes.reports.lock import lock_text
 
 MESH = Mesh([("data", 2), ("model", 4)])
