@@ -27,6 +27,7 @@ _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 # function, read once one of this name is met.
 _OF_SPLIT = (
     (WHILE, "chunked", "replace_loop"),
+    (_GATHER, "carried_places", "replace_lookup"),
     (_GATHER, "owned_rows", "replace_rows"),
     (_SORT, "orders", "replace_order"),
     (CUSTOM_CALL, "tall_svd", "replace_svd"),
@@ -40,6 +41,7 @@ _FORMS = (
     (_GATHER, "gathered", "replace_products"),
     (WHILE, "searches", "replace_search"),
     ("stablehlo.reduce_window", "turned_windows", "replace_windows"),
+    ("stablehlo.reduce", "turned_reductions", "replace_reduction"),
     ("stablehlo.convolution", "turned_windows", "replace_convolution"),
 )
 
@@ -61,7 +63,7 @@ class FindFormsPass(Pass):
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`; those of
     its gradient, where sums and products combine elements, one that goes the other way.
     Windows over what was reversed, `jnp.cumsum(x[::-1])[::-1]`, walk from the array's other end,
-    and so does the kernel of a convolution.
+    and so does the kernel of a convolution. What is reduced need not be reversed before it.
     A value that windows start from, and that changes their sum, is added to the sum instead.
     The two calls of a library that a QR of a tall matrix is become one `dtensor.qr`.
     The singular values and vectors of a matrix whose rows, or columns, are split are found of R
@@ -73,6 +75,8 @@ class FindFormsPass(Pass):
     its own rows, if less is sent so. A gather that products alone read becomes one
     `dtensor.gather_dot` with each of them: the shards of the table multiply what they own. What a
     select puts in the place of some rows before a product is multiplied, and put there after it.
+    A lookup at the largest place so far, as where the last number that is known fills what is
+    missing, becomes a `dtensor.scan` that carries the row.
     A loop along a dimension that layouts given split, whose carries each trip multiplies, adds to
     or keeps between bounds, becomes loops of blocks side by side, whose totals a `dtensor.scan`
     combines; carries that others depend on, the maximum of a softmax say, come first. If trips do

@@ -8,6 +8,7 @@ does a convolution of it with the kernel reversed: `jax.scipy.signal.correlate2d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from dtensor.dialect.ends import read_padding, read_steps
 from dtensor.dialect.mlir import (
@@ -28,7 +29,8 @@ from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.patterns import adds_ones, keeps_all_but_ones, reverses, without_ones
 from dtensor.passes.program import copy_to
 
-_REVERSE, _STRIDES = "stablehlo.reverse", "window_strides"
+REVERSE: Final = "stablehlo.reverse"
+_STRIDES = "window_strides"
 _MOST = 16  # operations in between
 
 
@@ -38,7 +40,7 @@ def replace_windows(windows: ir.Operation, function: Rewriting) -> None:
     Which of two elements comes first must not matter, for windows are walked backwards.
     """
     turns = users(windows.results[0])
-    if not turns or turns[0].name != _REVERSE or len(windows.results) != 1:
+    if not turns or turns[0].name != REVERSE or len(windows.results) != 1:
         return
     dims, named = integers(turns[0].attributes["dimensions"]), windows.attributes
     if not all(reverses(user, dims) and user.block == windows.block for user in turns):
@@ -49,7 +51,7 @@ def replace_windows(windows: ir.Operation, function: Rewriting) -> None:
         return
     works: list[ir.Operation] = []
     known: dict[Value, Value] = {}
-    if not _is_turned(windows.operands[0], dims, works, known):
+    if not is_turned(windows.operands[0], dims, works, known):
         return
     for op in (*works, windows):
         copy_to(ir.InsertionPoint(windows), op, known)
@@ -73,8 +75,8 @@ def replace_convolution(convolution: ir.Operation, function: Rewriting) -> None:
     between += moves
     while (reader := reader_of(last)) is not None and _has_units(reader):
         last = reader.results[0]
-    first, turns = made_by(_REVERSE, value), users(last)
-    if first is None or not turns or any(turn.name != _REVERSE for turn in turns):
+    first, turns = made_by(REVERSE, value), users(last)
+    if first is None or not turns or any(turn.name != REVERSE for turn in turns):
         return
     dims = integers(turns[0].attributes["dimensions"])
     turned = _turned_windows(
@@ -153,7 +155,7 @@ def _placed(value: Value, other: Value, dims: Sequence[int]) -> set[int] | None:
     return {places[d] for d in dims if d in places}
 
 
-def _is_turned(
+def is_turned(
     value: Value, dims: list[int], works: list[ir.Operation], known: dict[Value, Value]
 ) -> bool:
     """Whether a value is computed, element by element, of what was reversed.
@@ -174,7 +176,7 @@ def _is_turned(
         return True
     if not is_scalar_work(op) or len(op.results) != 1:
         return False
-    if not all(_is_turned(operand, dims, works, known) for operand in op.operands):
+    if not all(is_turned(operand, dims, works, known) for operand in op.operands):
         return False
     if op not in works:
         works.append(op)

@@ -228,6 +228,14 @@ def precision_of(product: ir.Operation) -> str:
     return "f32_highest" if is_precise else "f32"
 
 
+def products_of(product: ir.Operation) -> int:
+    """How many products of narrower elements its algorithm makes of one."""
+    if "algorithm" not in product.attributes:
+        return 1
+    found = re.search(r"num_primitive_operations = (\d+)", str(product.attributes["algorithm"]))
+    return int(found[1]) if found else 1
+
+
 def direction_of(compare: ir.Operation) -> str:
     """EQ, NE, LT, LE, GT or GE."""
     return str(compare.attributes["comparison_direction"]).removesuffix(">").split()[-1]

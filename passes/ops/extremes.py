@@ -12,7 +12,9 @@ from typing import Any
 
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value, ir, is_read, operation_of, terminator
+from dtensor.passes.builder import Builder, filling, new_block
 from dtensor.passes.cost.model import all_reduce_bytes
+from dtensor.passes.creation import integers_attr
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import direction_of, element_of
 from dtensor.passes.ops.elements import INTEGERS, element_kind
@@ -94,7 +96,7 @@ def joined_extremes(
     given = element = ctx.element_of(value)
     if given == "i1":
         element, value = "ui8", ctx.convert(value, "ui8")
-    key = ctx.convert(_keys(op, value, name), _key(element))
+    key = ctx.convert(compared(ctx, value, name), _key(element))
     best = ctx.all_reduced(key, axes, name)
     is_best = ctx.compare("EQ", key, best)
     largest = ctx.identity("min", place.type)
@@ -110,10 +112,32 @@ def joined_extremes(
     return [ctx.convert(number, given), first]
 
 
-def _keys(op: LocalOp, value: Value, name: str) -> Value:
+def compared(make: Builder, value: Value, name: str) -> Value:
     """Integers of which the largest or the smallest is that of the value to choose."""
-    key = keys_of(op.ctx, value, is_up=True)
-    if name == "max" or element_kind(op.ctx.element_of(value))[0] != "float":
+    key = keys_of(make, value, is_up=True)
+    if name == "max" or element_kind(make.element_of(value))[0] != "float":
         return key
-    is_nan = op.ctx.compare("NE", value, value)
-    return op.ctx.select(is_nan, 0, key)
+    is_nan = make.compare("NE", value, value)
+    return make.select(is_nan, 0, key)
+
+
+def reduced_extreme(
+    make: Builder, values: Value, places: Value, dim: int, name: str
+) -> tuple[Value, Value]:
+    """The largest or smallest of integers along a dimension, and the first of its places."""
+    pair = [values, places]
+    scalars = [make.tensor_type((), make.element_of(value)) for value in pair]
+    inits = [make.identity(name, scalars[0]), make.constant(0, scalars[1])]
+    shape = [n for d, n in enumerate(make.shape_of(values)) if d != dim]
+    types = [make.tensor_type(shape, make.element_of(value)) for value in pair]
+    attributes = {"dimensions": integers_attr([dim])}
+    op = make.create("stablehlo.reduce", [*pair, *inits], types, attributes, regions=1)
+    block = new_block(op.regions[0], [*scalars, *scalars])
+    body = filling(block)
+    one, i, other, j = block.arguments
+    is_before = body.compare("GT" if name == "max" else "LT", one, other)
+    is_tied = body.binary("and", body.compare("EQ", one, other), body.compare("LT", i, j))
+    place = body.select(body.binary("or", is_before, is_tied), i, j)
+    body.end([body.select(is_before, one, other), place])
+    best, first = op.results
+    return best, first

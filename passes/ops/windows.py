@@ -49,6 +49,9 @@ from dtensor.passes.ops.totals import flagged, leave_out_ends
 
 STARTS = "is padded, and its windows start from a value that may be met once only"
 OVERLAP = "has windows that overlap, are padded or leave gaps, so a shard would need the next one"
+_LONG = (
+    128  # elements: XLA makes windows of a scan that are longer from such, and from their totals
+)
 
 
 @read_once
@@ -199,9 +202,13 @@ def expand_reduce_window(op: LocalOp) -> Sequence[Value] | None:
 
 
 def reduce_window_flops(op: OpInfo) -> float:
-    """One per element of each window."""
-    windows = math.prod(op.result_shapes[0]) * len(op.result_shapes)
-    return float(windows * _terms(op))
+    """One per element of each window; XLA takes long windows of a scan apart."""
+    windows = windows_of(op)
+    sizes = list(integers(op.attribute("window_dimensions")))
+    for d, size in enumerate(sizes):
+        if size > _LONG and _is_scan(op, windows, d):
+            sizes[d] = _LONG
+    return float(math.prod(op.result_shapes[0]) * len(op.result_shapes) * math.prod(sizes))
 
 
 def _terms(op: OpInfo) -> int:

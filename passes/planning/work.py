@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from dtensor.passes.cost.model import DTYPES, CostModel
 from dtensor.passes.graph import CARRY, OP, Graph, Node
-from dtensor.passes.ops.attributes import precision_of
+from dtensor.passes.ops.attributes import precision_of, products_of
 from dtensor.passes.ops.opdef import OpDef
 from dtensor.passes.ops.rule import OpRule
 from dtensor.passes.ops.table import opdef
@@ -101,7 +101,9 @@ def work_of(graph: Graph, cost: CostModel, free: Sequence[bool]) -> list[Work]:
             moved = _moved(graph, node, definition, fuses, reduces)
         most = cost.memory_seconds(graph.types[node.results[0]].bytes) if node.results else 0.0
         traffic = {each: (cost.memory_seconds(size), most) for each, size in moved.items()}
-        compute = cost.compute_seconds(rule.flops, _element(graph, node, definition))
+        element = _element(graph, node, definition)
+        times = products_of(node.operation) if element is not None else 1
+        compute = cost.compute_seconds(rule.flops * times, element)
         work = Work(compute, traffic)
         found.append(work if cost.reads_shards else Work(work.whole, {}))
     return found

@@ -173,3 +173,27 @@ def test_what_is_written_into_zeros_is_written_by_shards(devices: int) -> None:
     shard = 64 * columns * 4 / READ
     assert sent == 0.0
     assert 2 * shard <= seconds < 2.1 * shard  # the zeros, and the result
+
+
+@pytest.mark.parametrize(("algorithm", "products"), [("BF16_BF16_F32", 1), ("BF16_BF16_F32_X6", 6)])
+def test_an_algorithm_of_several_products_takes_their_time(algorithm: str, products: int) -> None:
+    n = 8192
+    a = array(n, n, dtype=jnp.float32)
+
+    def multiply(a: Any, b: Any) -> Any:
+        return jax.lax.dot_general(a, b, (((1,), (0,)), ((), ())), algorithm)
+
+    seconds, _ = planned(multiply, (a, a), (["data", None], [None, None]), ["data", None])
+    assert seconds == pytest.approx(products * 2 * n**3 / 8 / 989.4e12)
+
+
+def test_a_long_sum_so_far_is_read_and_written_once() -> None:
+    x = array(1 << 20, 64, dtype=jnp.float32)
+
+    def cumulate(x: Any) -> Any:
+        n = x.shape[0]
+        return jax.lax.reduce_window(x, 0.0, jax.lax.add, (n, 1), (1, 1), ((n - 1, 0), (0, 0)))
+
+    seconds, sent = planned(cumulate, (x,), ([None, "data"],), [None, "data"])
+    assert sent == 0.0
+    assert seconds == pytest.approx(2 * (1 << 20) * 8 * 4 / READ)

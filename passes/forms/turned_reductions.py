@@ -1,0 +1,83 @@
+"""Reductions of what was reversed: `jnp.max(x[::-1])`, and the last place where something is.
+
+In which order elements are combined does not matter where a body commutes. An argmax of what was
+reversed, `n - 1 - jnp.argmax(is_true[::-1])`, is one of the array itself, whose places are counted
+from the other end.
+"""
+
+from __future__ import annotations
+
+from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, operation_of
+from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.forms.turned_windows import REVERSE, is_turned
+from dtensor.passes.ops.attributes import element_of, integer, integers, shape_of, splat_number
+from dtensor.passes.ops.combiners import combiner, commutes
+from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.ops.elementwise import is_scalar_work
+from dtensor.passes.ops.extremes import compared, extreme, reduced_extreme
+from dtensor.passes.ops.rows import IOTA
+from dtensor.passes.program import copy_to
+
+_MOST = 16  # operations between the reversal and the reduction
+
+
+def replace_reduction(op: ir.Operation, function: Rewriting) -> None:
+    """Reduce what was not reversed, where the order of elements does not matter."""
+    body, dims = op.regions[0], _reversed_dims(op.operands[0])
+    reduced = integers(op.attributes["dimensions"])
+    if not dims or not set(dims) <= set(reduced):
+        return
+    if len(op.results) == 1 and (combiner(body) is not None or commutes(body, 1)):
+        value = _unturned(op, dims, function)
+        if value is not None:
+            new = op.clone(ip=ir.InsertionPoint(op)).operation
+            new.operands[0] = value
+            function.made.append(new)
+            function.replace(op, new.results[0])
+    elif len(reduced) == 1 and (name := extreme(body)) is not None:
+        _replace_extreme(op, name, reduced[0], function)
+
+
+def _replace_extreme(op: ir.Operation, name: str, dim: int, function: Rewriting) -> None:
+    """The place of an extreme; of NaNs the first is chosen, so that floats become integers."""
+    value, places = op.operands[:2]
+    is_float = element_kind(element_of(value))[0] == "float"
+    counted = made_by(IOTA, places)
+    is_counted = counted is not None and integer(counted.attributes["iota_dimension"]) == dim
+    if not is_counted or splat_number(op.operands[3]) != 0 or (is_float and is_read(op.results[0])):
+        return
+    straight = _unturned(op, [dim], function)
+    if straight is None:
+        return
+    make = Builder(op, function.made)
+    turned = make.binary("subtract", shape_of(value)[dim] - 1, places)
+    keys = compared(make, straight, name) if is_float else straight
+    best, place = reduced_extreme(make, keys, turned, dim, name)
+    function.replace(op, op.results[0] if is_float else best, place)
+
+
+def _unturned(op: ir.Operation, dims: list[int], function: Rewriting) -> Value | None:
+    """The first operand of an operation without the reversals that it is computed of."""
+    works: list[ir.Operation] = []
+    known: dict[Value, Value] = {}
+    if not is_turned(op.operands[0], dims, works, known):
+        return None
+    for work in works:
+        copy_to(ir.InsertionPoint(op), work, known)
+        function.made.append(operation_of(known[work.results[0]]))
+    return known[op.operands[0]]
+
+
+def _reversed_dims(value: Value) -> list[int]:
+    """The dimensions that the first reversal reverses of those that a value is computed of."""
+    queue = [value]
+    for each in queue:
+        maker = maker_of(each)
+        if maker is None or len(queue) > _MOST:
+            continue
+        if maker.name == REVERSE:
+            return integers(maker.attributes["dimensions"])
+        if is_scalar_work(maker):
+            queue += maker.operands
+    return []
