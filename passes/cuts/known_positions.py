@@ -18,6 +18,7 @@ import numpy as np
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.columns import Columns
 from dtensor.passes.cuts.digits import PositionDigits
 from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.cuts.known_windows import (
@@ -44,7 +45,7 @@ from dtensor.passes.ops.numbers import Numbers, known_integers
 from dtensor.passes.ops.reduction import Reduction
 
 _FEW = 2  # runs; more of them may be exchanged blocks
-Said = Runs | Frames | PositionDigits  # what known positions are
+Said = Runs | Frames | Columns | PositionDigits  # what known positions are
 
 _WIDEST_STEP = 8  # from one element that is written to the next, where most are said to be
 _SPARSEST = 64  # elements of the whole for each that is written
@@ -80,16 +81,21 @@ class _Access:
         """Whether what is read or written has no dimension for this one."""
         return not self.axes and not self.is_wide
 
-    def said(self, shards: Callable[[], int]) -> Said | None:
+    def said(self, size: int, shards: Callable[[], int]) -> Said | None:
         """Where elements are read or written, if that is a few runs, frames, or of a few digits.
 
-        `shards` says into how many the dimension is split.
+        Args:
+            size: of the dimension.
+            shards: says into how many it is split.
         """
         starts = self.starts
         positions = starts[..., None] + np.arange(self.width) if self.is_wide else starts
         if positions.ndim > 1:
-            frames = Frames.of(positions, shards) if positions.ndim == 2 else None
-            return frames or PositionDigits.of(positions)
+            is_matrix = positions.ndim == 2
+            found = (is_matrix and Frames.of(positions, shards)) or PositionDigits.of(positions)
+            if found is None and is_matrix and shards() > 1:
+                return Columns.of(positions, size)
+            return found
         row = np.atleast_1d(positions)
         runs = Runs.of(row)
         is_few = runs is not None and len(runs.each) <= _FEW
@@ -99,10 +105,10 @@ class _Access:
         """The same of a scatter; None where one is dropped, or the order of updates matters."""
         if (self.starts < 0).any() or (self.starts > size - self.width).any():
             return None
-        said = self.said(shards)
+        said = self.said(size, shards)
         if isinstance(said, PositionDigits) and kind == "set" and math.prod(said.shape) < size:
             said = Runs.of(np.atleast_1d(self.starts)) if len(said.shape) == 1 else None
-        if isinstance(said, Frames):
+        if isinstance(said, Frames | Columns):
             return None if kind == "set" else said
         if said is None or isinstance(said, PositionDigits):
             return said
@@ -259,7 +265,7 @@ def _of_gather(op: ir.Operation, function: Rewriting) -> Value | None:
     offsets = numbers.windows
     beside = [d for d in range(len(shape_of(op.results[0]))) if d not in offsets]
     shards = _Counted(function.shards, operand, op.results[0], beside)
-    said = [e for a in accesses if (e := a.said(partial(shards.of, a))) is not None]
+    said = [e for a in accesses if (e := a.said(sizes[a.dim], partial(shards.of, a))) is not None]
     if not accesses or len(said) < len(accesses):
         return None
     builder, value = Builder(op, function.made), operand

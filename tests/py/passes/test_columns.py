@@ -1,0 +1,76 @@
+"""Windows of a few elements at known places, moved inside at the ends, on 8 devices against one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from tests.py.passes.on_mesh import GRID, LINE, numbers, run
+
+N = 8 * 40
+SPLIT = ["x"]
+
+
+def rolling(x: Any) -> Any:
+    """The largest of 20, fewer at the start."""
+    n = x.shape[0]
+    return x[jnp.maximum(jnp.arange(n)[:, None] - jnp.arange(20), 0)].max(1)
+
+
+def median(x: Any) -> Any:
+    n = x.shape[0]
+    return jnp.median(x[jnp.clip(jnp.arange(n)[:, None] + jnp.arange(-3, 4), 0, n - 1)], axis=1)
+
+
+def delays(x: Any) -> Any:
+    n = x.shape[0]
+    return (x[jnp.arange(n - 15)[:, None] + jnp.arange(0, 16, 5)] ** 2).sum(1)
+
+
+def hops(x: Any) -> Any:
+    n = x.shape[0]
+    places = jnp.clip(4 * jnp.arange(n // 4)[:, None] + jnp.arange(-3, 6, 2), 0, n - 1)
+    return x[places] @ jnp.arange(5.0)
+
+
+def turned(x: Any) -> Any:
+    n = x.shape[0]
+    return x[jnp.clip(jnp.arange(n) + jnp.array([[9], [-1], [2]]), 0, n - 1)].max(0)
+
+
+PROGRAMS = [rolling, median, delays, hops, turned]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("n", [N, N + 5])
+def test_shards_send_what_windows_reach(program: Callable[[Any], Any], n: int) -> None:
+    compiled = run(program, LINE, [SPLIT], numbers((n,)), out=SPLIT)
+    assert compiled.wire_bytes < 400 < n * 4 * 7 / 8
+    run(program, GRID, [[("y", "x")]], numbers((n,)), out=[("y", "x")])
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_gradients_and_rows(program: Callable[[Any], Any]) -> None:
+    def loss(x: Any) -> Any:
+        y = program(x)
+        return jnp.sum(y * jnp.arange(y.shape[0]).reshape(-1, *[1] * (y.ndim - 1)))
+
+    for n in (N, N + 5):
+        run(jax.grad(loss), LINE, [SPLIT], numbers((n,)), error=1e-6, out=SPLIT)
+    if program in (rolling, turned):
+        run(program, LINE, [["x", None]], numbers((N, 6)), out=["x", None])
+        run(jax.grad(loss), GRID, [["y", "x"]], numbers((N, 6)), error=1e-6, out=["y", "x"])
+    run(jax.vmap(program, 1, 1), GRID, [["y", "x"]], numbers((N, 6)), out=["y", "x"])
+
+
+def test_what_is_added_at_places_moved_inside() -> None:
+    places = jnp.clip(jnp.arange(N)[:, None] + jnp.arange(-4, 5, 2), 0, N - 1)
+
+    def added(x: Any, y: Any) -> Any:
+        return x.at[places].add(y[:, None] * jnp.arange(5.0))
+
+    compiled = run(added, LINE, [SPLIT, SPLIT], numbers((N,)), numbers((N,)), out=SPLIT)
+    assert compiled.wire_bytes < N * 4 * 7 / 8
