@@ -20,8 +20,8 @@ The patterns, in the order in which `fuse.py` rewrites them:
   `merged_values.py`), and `jnp.concatenate([x, x])` of such (`merged_blocks.py`).
 - `banded_products.py`: `jax.image.resize` and other products with few diagonals, by frames.
 - `known_positions.py`: `jnp.take(x, constants)` and updates of constant places: `runs.py` as slices
-  and reversals, `frames.py` and `columns.py` as windows that overlap, `digits.py` as exchanged blocks,
-  `known_windows.py` as one slice or pad.
+  and reversals, `frames.py` and `columns.py` as windows that overlap, `digits.py` as exchanged
+  blocks, `known_windows.py` as one slice or pad.
 - `overlapped_frames.py`: `jax.scipy.signal.istft`, which moves parts of frames by rows.
 - `padded_scans.py`: sums from the start of what was padded, as what is put around them, and
   `sliced_scans.py` for what is cut out of them; both read `scans.py`.
