@@ -35,5 +35,6 @@ The patterns, in the order in which `fuse.py` rewrites them:
 - `strides.py`: `x[2::2]` as blocks and a cut.
 - `chains.py`: rolls and stencils as one splice; `slices_in_place.py` for what is computed between
   the cuts, and `uses.py` for `x.at[1:-1].set(y)` and sums of it.
-- `single_cuts.py`: what is left of slices of several dimensions, one dimension at a time.
+- `single_cuts.py`: slices of one joined part; what is left of slices of several dimensions, one
+  dimension at a time.
 """

@@ -1,7 +1,8 @@
 """Gathers of a few elements around each place: `x[jnp.maximum(i[:, None] - jnp.arange(32), 0)]`.
 
 Element j of every window is a slice of the array, which goes on with its first and last elements
-where windows are moved inside. So shards send their neighbours what windows reach of theirs.
+where windows are moved inside, or with those of its other end where they go around. So shards send
+their neighbours what windows reach of theirs.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ _MOST = 64  # elements of a window: each is a slice
 
 @dataclass(frozen=True)
 class Columns:
-    """Positions `stride * i + offsets[j]` of element j of window i, moved inside the dimension.
+    """Positions `stride * i + offsets[j]` of element j of window i, where all are inside.
 
     Attributes:
         stride: from one window to the next, 1 or more.
         count: of windows.
         offsets: where the elements of the first window are, or would be beyond the ends.
         size: of the dimension.
+        goes_around: whether those beyond an end come in at the other one; else they are moved to
+            the end.
         is_turned: whether the dimension of positions that counts windows comes second.
     """
 
@@ -35,6 +38,7 @@ class Columns:
     count: int
     offsets: tuple[int, ...]
     size: int
+    goes_around: bool
     is_turned: bool = False
 
     @staticmethod
@@ -55,9 +59,12 @@ class Columns:
 
     def taken(self, make: Builder, value: Value, dim: int) -> Value:
         """The windows along a dimension, in whose place stand those of the positions."""
-        low, high = self._beyond
-        ends = Run(0, 1, 1, low), Run(0, 1, self.size), Run(self.size - 1, 1, 1, high)
-        value = Runs(tuple([run for run in ends if run.times])).taken(make, value, dim)
+        (low, high), size = self._beyond, self.size
+        if self.goes_around:
+            ends = Run(size - low, 1, low), Run(0, 1, size), Run(0, 1, high)
+        else:
+            ends = Run(0, 1, 1, low), Run(0, 1, size), Run(size - 1, 1, 1, high)
+        value = Runs(tuple([run for run in ends if run.count * run.times])).taken(make, value, dim)
         shape = with_sizes(make.shape_of(value), dim, self.count, 1)
         parts = [
             make.reshape(make.cut(value, dim, low + offset, self.count, self.stride), shape)
@@ -78,10 +85,14 @@ class Columns:
         total = make.combined("add", parts)
         found = [make.cut(total, dim, low, size)]
         for start, long, place in ((0, low, 0), (low + size, high, size - 1)):
-            if long:
-                end = make.reduced(make.cut(total, dim, start, long), dim, "sum")
-                end = make.regrouped(end, dim, 1, count=0)
-                found.append(make.lengthened(end, dim, place, size, nothing))
+            if not long:
+                continue
+            end = make.cut(total, dim, start, long)
+            if self.goes_around:
+                place = 0 if start else size - low
+            else:
+                end = make.regrouped(make.reduced(end, dim, "sum"), dim, 1, count=0)
+            found.append(make.lengthened(end, dim, place, size, nothing))
         return found
 
     def _turned(self, make: Builder, value: Value, dim: int) -> Value:
@@ -99,6 +110,11 @@ def _columns(positions: Numbers, size: int, is_turned: bool) -> Columns | None:
     steps = stride * np.arange(count)
     first = is_inside.argmax(0)
     offsets = positions[first, np.arange(few)] - steps[first]
-    if not np.array_equal(np.clip(steps[:, None] + offsets, 0, size - 1), positions):
-        return None
-    return Columns(stride, count, tuple(offsets.tolist()), size, is_turned)
+    near = (offsets + size // 2) % size - size // 2
+    for goes_around, each in ((False, offsets), (True, near)):
+        reached = steps[:, None] + each
+        inside = reached % size if goes_around else np.clip(reached, 0, size - 1)
+        if np.array_equal(inside, positions):
+            found = Columns(stride, count, tuple(each.tolist()), size, goes_around, is_turned)
+            return found if sum(found._beyond) <= size else None
+    return None

@@ -19,7 +19,7 @@ from dtensor.passes.cuts.overlapped_frames import move_parts
 from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.single_cuts import cut_one_by_one
+from dtensor.passes.cuts.single_cuts import cut_one_by_one, read_parts
 from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
 from dtensor.passes.cuts.turned_rows import cut_elements
@@ -31,6 +31,8 @@ from dtensor.passes.functions import main_function
 CutStep = Callable[[Rewriting], None]
 
 STEPS: tuple[CutStep, ...] = (
+    # What nobody reads of joined parts need not be there.
+    read_parts,
     # Rows need not be put together where what is computed of them needs no merged dimensions.
     keep_apart,
     # What hides slices and pads is written as those.
@@ -72,8 +74,8 @@ class FuseCutsPass(Pass):
     and symmetric) read the value, and say so in `dtensor.ends`. What its gradient adds up at the
     ends of what windows give, they give: `dtensor.folds`.
 
-    A slice of several dimensions, of one of which it takes few elements, or far ones, becomes
-    slices of one dimension each.
+    A slice that reads one of several joined parts reads that. One of several dimensions, of one of
+    which it takes few elements, or far ones, becomes slices of one dimension each.
 
     A cumulative sum, product or maximum of a value padded along a split dimension becomes that of
     the value, between what the padding gives; a slice of one becomes that of a slice. A sum of

@@ -24,6 +24,7 @@ ADD: Final = "stablehlo.add"
 CONVERT: Final = "stablehlo.convert"
 DOT: Final = "stablehlo.dot_general"
 REDUCE: Final = "stablehlo.reduce"
+SORT: Final = "stablehlo.sort"
 TOP_K: Final = "chlo.top_k"
 
 CONVOLUTION: Final = "stablehlo.convolution"

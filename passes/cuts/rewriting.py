@@ -21,6 +21,8 @@ from dtensor.passes.cuts.names import (
     RESHAPE,
     REVERSE,
     SELECT_AND_SCATTER,
+    SORT,
+    TOP_K,
     TRANSPOSE,
     WINDOWED,
 )
@@ -30,7 +32,7 @@ from dtensor.passes.program import Operations
 
 # What is erased with the last that reads it, beside what is computed element by element.
 _ERASED = CUTS | WINDOWED | INDEXED
-_ERASED |= {RESHAPE, TRANSPOSE, REVERSE, BROADCAST, REDUCE, DOT, SELECT_AND_SCATTER}
+_ERASED |= {RESHAPE, TRANSPOSE, REVERSE, BROADCAST, REDUCE, DOT, SELECT_AND_SCATTER, SORT, TOP_K}
 
 
 def _goes_unread(name: str) -> bool:

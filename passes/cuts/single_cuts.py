@@ -1,4 +1,7 @@
-"""Slices of several dimensions that take few elements, or far ones, one dimension at a time.
+"""Slices of one joined part, and slices of several dimensions, one dimension at a time.
+
+What a slice reads of one of several joined values, it reads of that value: the others may be dear,
+as the larger part is of `jnp.partition(x, 10)[:10]`.
 
 Of `x[:4, -8:]` either each dimension is divided for itself, in what the other one left, or `x` is
 moved as the whole slice wants it. Where a layout splits one of them, the slice becomes several:
@@ -8,16 +11,50 @@ Not where the layout does not divide: what is in between would be padded, and cu
 
 from __future__ import annotations
 
-from dtensor.dialect.mlir import Value, ir
-from dtensor.passes.builder import Trail
+from collections.abc import Sequence
+
+from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import place_behind
-from dtensor.passes.cuts.names import SLICE
+from dtensor.passes.cuts.names import CONCATENATE, SLICE
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.ops.attributes import shape_of, slice_numbers
+from dtensor.passes.ops.attributes import integer, shape_of, slice_numbers
 from dtensor.passes.ops.padding import PART
 
 _FEW = 4  # of fewer equal parts, one is a block: it is cut as all are laid out
 _Stretch = tuple[int, int, int]  # where it begins and ends, and its stride
+
+
+def read_parts(function: Rewriting) -> None:
+    """Let slices read the joined part in which all lies that they read."""
+    for op in function.named(SLICE):
+        value, starts = op.operands[0], None
+        while (joined := made_by(CONCATENATE, value)) is not None:
+            dim = integer(joined.attributes["dimension"])
+            first, limits, strides = starts or slice_numbers(op)
+            found = _part_of(joined, dim, first[dim], limits[dim])
+            if found is None:
+                break
+            value, before = found
+            starts = (_moved(first, dim, before), _moved(limits, dim, before), strides)
+        if starts is not None:
+            make = Builder(op, function.made)
+            function.replace(op, make.slice(value, *starts))
+
+
+def _part_of(joined: ir.Operation, dim: int, start: int, limit: int) -> tuple[Value, int] | None:
+    """The joined value that has the elements from `start` to `limit`, and how many stand before."""
+    before = 0
+    for value in joined.operands:
+        size = shape_of(value)[dim]
+        if before <= start and limit <= before + size:
+            return value, before
+        before += size
+    return None
+
+
+def _moved(places: Sequence[int], dim: int, before: int) -> list[int]:
+    return [place - before if d == dim else place for d, place in enumerate(places)]
 
 
 def cut_one_by_one(function: Rewriting) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from dtensor.dialect.diagnostics import LocatedError, error, from_mlir
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.cuts.names import CONCATENATE
+from dtensor.passes.cuts.names import CONCATENATE, SORT
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.joined import carry_parts
 from dtensor.passes.forms.scans import replace_scans
@@ -20,7 +20,6 @@ from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CUSTOM_CALL, WHILE
 
 _GATHER = "stablehlo.gather"
-_SORT = "stablehlo.sort"
 _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 
 # Rewrites by which dimensions layouts split, of the first operation first: the file and the
@@ -29,12 +28,12 @@ _OF_SPLIT = (
     (WHILE, "chunked", "replace_loop"),
     (_GATHER, "carried_places", "replace_lookup"),
     (_GATHER, "owned_rows", "replace_rows"),
-    (_SORT, "orders", "replace_order"),
+    (SORT, "orders", "replace_order"),
     (CUSTOM_CALL, "tall_svd", "replace_svd"),
 )
 # And others, of the last operation first.
 _FORMS = (
-    (_SORT, "ranks", "replace_sort"),
+    (SORT, "ranks", "replace_sort"),
     (CUSTOM_CALL, "factors", "replace_qr"),
     (_GATHER, "counted_rows", "replace_counts"),
     ("stablehlo.scatter", "counted_rows", "replace_counts"),

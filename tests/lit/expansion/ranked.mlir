@@ -45,3 +45,26 @@ func.func @main(%a: tensor<3x32xi8> {dtensor.layout = #dtensor.layout<@mesh, [{"
   }) {dim = 1 : i64, dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<3x32xi8>, tensor<2xi32>) -> tensor<3x2xi8>
   return %0 : tensor<3x2xi8>
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// Of places near an end of the order each shard gives those elements that may be there.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<3x32xi8> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>})
+    -> (tensor<3x2xi8> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}) {
+  %k = stablehlo.constant {dtensor.results = [#dtensor.layout<@mesh, [{}]>]} dense<[28, 30]> : tensor<2xi32>
+  // CHECK: %[[SORTED:.*]] = "stablehlo.sort"(%arg0) <{dimension = 1 : i64, is_stable = true}>
+  // CHECK: %[[LAST:.*]] = stablehlo.slice %[[SORTED]] [0:3, 12:16] : (tensor<3x16xi8>) -> tensor<3x4xi8>
+  // CHECK: %[[ALL:.*]] = "dtensor.all_gather"(%[[LAST]]) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 1 : i64} : (tensor<3x4xi8>) -> tensor<3x8xi8>
+  // CHECK: %[[ORDER:.*]] = "stablehlo.sort"(%[[ALL]]) <{dimension = 1 : i64, is_stable = true}>
+  // CHECK: %[[PLACES:.*]] = stablehlo.constant dense<[4, 6]>
+  // CHECK: %{{.*}} = "stablehlo.gather"(%[[ORDER]], %{{.*}})
+  %0 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<i8>, %q: tensor<i8>):
+    %1 = stablehlo.compare LT, %p, %q : (tensor<i8>, tensor<i8>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) {dim = 1 : i64, dtensor.algorithm = "ends", dtensor.results = [#dtensor.layout<@mesh, [{}, {}]>]} : (tensor<3x32xi8>, tensor<2xi32>) -> tensor<3x2xi8>
+  return %0 : tensor<3x2xi8>
+}

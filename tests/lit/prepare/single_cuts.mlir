@@ -34,3 +34,21 @@ func.func @main(%x: tensor<32x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [
   %4 = stablehlo.slice %z [1:3, 1:4] : (tensor<32x63xf32>) -> tensor<2x3xf32>
   return %0, %1, %2, %3, %4 : tensor<20x50xf32>, tensor<30x62xf32>, tensor<16x32xf32>, tensor<2x3xf32>, tensor<2x3xf32>
 }
+
+// -----
+
+// Of joined parts those are dropped that nobody reads, with what made them; not a slice of two.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: chlo.top_k
+// CHECK: %[[ONE:.*]] = stablehlo.slice %arg0 [1:3, 0:6:2] : (tensor<8x6xf32>) -> tensor<2x3xf32>
+// CHECK-NEXT: %[[JOINED:.*]] = stablehlo.concatenate %arg0, %arg1, dim = 0
+// CHECK-NEXT: %[[BOTH:.*]] = stablehlo.slice %[[JOINED]] [7:9, 0:6]
+// CHECK-NEXT: return %[[ONE]], %[[BOTH]]
+func.func @main(%a: tensor<8x6xf32>, %b: tensor<4x6xf32>) -> (tensor<2x3xf32>, tensor<2x6xf32>) {
+  %values, %indices = chlo.top_k(%b, k = 6) : tensor<4x6xf32> -> (tensor<4x6xf32>, tensor<4x6xi32>)
+  %0 = stablehlo.concatenate %values, %a, dim = 0 : (tensor<4x6xf32>, tensor<8x6xf32>) -> tensor<12x6xf32>
+  %1 = stablehlo.slice %0 [5:7, 0:6:2] : (tensor<12x6xf32>) -> tensor<2x3xf32>
+  %2 = stablehlo.concatenate %a, %b, dim = 0 : (tensor<8x6xf32>, tensor<4x6xf32>) -> tensor<12x6xf32>
+  %3 = stablehlo.slice %2 [7:9, 0:6] : (tensor<12x6xf32>) -> tensor<2x6xf32>
+  return %1, %3 : tensor<2x3xf32>, tensor<2x6xf32>
+}

@@ -35,12 +35,17 @@ def hops(x: Any) -> Any:
     return x[places] @ jnp.arange(5.0)
 
 
+def around(x: Any) -> Any:
+    n = x.shape[0]
+    return x[(jnp.arange(n)[:, None] + jnp.array([-9, -1, 2, 11])) % n] @ jnp.arange(4.0)
+
+
 def turned(x: Any) -> Any:
     n = x.shape[0]
     return x[jnp.clip(jnp.arange(n) + jnp.array([[9], [-1], [2]]), 0, n - 1)].max(0)
 
 
-PROGRAMS = [rolling, median, delays, hops, turned]
+PROGRAMS = [rolling, median, delays, hops, around, turned]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -66,8 +71,10 @@ def test_gradients_and_rows(program: Callable[[Any], Any]) -> None:
     run(jax.vmap(program, 1, 1), GRID, [["y", "x"]], numbers((N, 6)), out=["y", "x"])
 
 
-def test_what_is_added_at_places_moved_inside() -> None:
-    places = jnp.clip(jnp.arange(N)[:, None] + jnp.arange(-4, 5, 2), 0, N - 1)
+@pytest.mark.parametrize("goes_around", [True, False])
+def test_what_is_added_at_places_beyond_the_ends(goes_around: bool) -> None:
+    places = jnp.arange(N)[:, None] + jnp.arange(-4, 5, 2)
+    places = places % N if goes_around else jnp.clip(places, 0, N - 1)
 
     def added(x: Any, y: Any) -> Any:
         return x.at[places].add(y[:, None] * jnp.arange(5.0))

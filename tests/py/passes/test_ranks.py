@@ -49,6 +49,39 @@ def test_places_of_a_sort_are_counted(mesh: Mesh, axes: Any) -> None:
         assert rounds(compiled) >= 8
 
 
+@pytest.mark.parametrize(
+    ("mesh", "axes"), [(LINE, "x"), (GRID, "y"), (GRID, ("y", "x")), (THREE, ("x", "y"))]
+)
+def test_places_near_an_end_are_taken_of_each_shard(mesh: Mesh, axes: Any) -> None:
+    def first(a: Any) -> Any:
+        found = jnp.sort(a)[:7], -jnp.sort(-a)[2:5], jnp.sort(a)[3]
+        return found, [jnp.signbit(each) for each in found]
+
+    def last(a: Any) -> Any:
+        found = jnp.sort(a)[-5:], jnp.sort(a)[a.shape[0] - 3], jnp.sort(-a)[-2]
+        return found, [jnp.signbit(each) for each in found]
+
+    for size in (4608, 4605, 48):
+        for function in (first, last):
+            compiled = run(function, mesh, [[axes]], awkward(size))
+            if function is first or size != 4605:
+                assert "all_gather" in kinds(compiled)
+                assert rounds(compiled) == 0
+
+
+def test_rows_near_an_end() -> None:
+    x = awkward(6 * 4608).reshape(6, 4608)
+    for axis, specs in ((1, ["x", "y"]), (0, ["y", "x"])):
+        y = x if axis else x.T
+
+        def ends(a: Any, axis: int = axis) -> Any:
+            found = jnp.sort(a, axis)
+            return jax.lax.slice_in_dim(found, 1, 4, axis=axis)
+
+        compiled = run(ends, GRID, [specs], y)
+        assert kinds(compiled) == {"all_gather"}
+
+
 @pytest.mark.parametrize("size", [24, 1536])
 def test_every_place_is_right(size: int) -> None:
     """Equal zeros of both signs come in the order in which they stood."""
@@ -227,3 +260,12 @@ def test_what_is_looked_up_at_sorted_numbers_reads_all_of_them() -> None:
     (found,) = compile_mlir(LOOKED_UP, mesh=LINE, in_layouts=layouts)(places, table)
     expected = np.take_along_axis(table, np.sort(places, 1).T, 1).T
     np.testing.assert_array_equal(found.to_jax(), expected)
+
+
+@pytest.mark.parametrize("place", [0, 17, 300])
+def test_what_nobody_reads_of_a_partition_is_not_computed(place: int) -> None:
+    def found(a: Any) -> Any:
+        return jnp.partition(a, place)[place]
+
+    compiled = run(found, LINE, [["x"]], np.nan_to_num(awkward(4608)))
+    assert compiled.wire_bytes < 4608 * 4 * 7 / 8
