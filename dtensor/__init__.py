@@ -8,9 +8,10 @@ The public names load on first use, so that the command-line tools need not wait
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import TYPE_CHECKING
+
+from dtensor.dialect.loading import load
 
 __version__ = "0.1.0"
 
@@ -247,8 +248,6 @@ _HOMES = {
         "unpack",
     ),
 }
-# What lets arrays run operations, and variables be part of compiled functions.
-_ENGINES = ("dtensor.compiler.eager", "dtensor.compiler.variables.engine")
 _SUBMODULES = ("numpy", "random", "tpu")
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -257,19 +256,14 @@ __all__ = sorted(_HOME_OF)
 
 def __getattr__(name: str) -> object:
     if name in _SUBMODULES:
-        return importlib.import_module(f"dtensor.{name}")
+        return load(f"dtensor.{name}")
     if name not in _HOME_OF:
         from dtensor.dialect.diagnostics import did_you_mean
 
         # Names that begin so are what tools ask every module for, often.
         hint = "" if name.startswith("_") else did_you_mean(name, __all__, listed=False)
         raise AttributeError(f"module 'dtensor' has no attribute '{name}'{hint}")
-    home = _HOME_OF[name]
-    value = getattr(importlib.import_module(home), name)
-    if home.startswith(("dtensor.runtime.", "dtensor.compiler.")):
-        for engine in _ENGINES:
-            importlib.import_module(engine)
-    globals()[name] = value
+    value = globals()[name] = getattr(load(_HOME_OF[name]), name)
     return value
 
 

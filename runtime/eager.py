@@ -1,8 +1,8 @@
-"""Where the engine that runs single operations is plugged in.
+"""What runs single operations.
 
-Operations are compiled, and the runtime knows no compiler: `dtensor.compiler.eager` installs its
-engine here when it is imported, and `dtensor.compiler.variables.engine` what variables need of it
-beyond. `dtensor` sees to both.
+Operations are compiled, and the runtime imports no compiler: a table says where each kind of work
+is done, and the first use loads it. So an array can be used however it came into the process, as by
+unpickling, and a program that runs no operation loads nothing of the compiler.
 """
 
 from __future__ import annotations
@@ -11,8 +11,26 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from dtensor.dialect.loading import load
+
 if TYPE_CHECKING:
     from dtensor.runtime.array import DTensor
+
+_HOMES = {
+    "unary": "dtensor.compiler.eager.operators:unary",
+    "binary": "dtensor.compiler.eager.operators:binary",
+    "divmod": "dtensor.compiler.eager.operators:divided",
+    "method": "dtensor.compiler.eager.operators:method",
+    "get": "dtensor.compiler.eager.indexing:get",
+    "update": "dtensor.compiler.eager.indexing:update",
+    "to_device": "dtensor.compiler.eager.creation:to_device",
+    "namespace": "dtensor.compiler.eager.array_api:array_namespace",
+    "numpy_ufunc": "dtensor.compiler.eager.numpy_protocol:numpy_ufunc",
+    "numpy_function": "dtensor.compiler.eager.numpy_protocol:numpy_function",
+    "create": "dtensor.compiler.variables.engine:create",
+    "add": "dtensor.compiler.variables.engine:add",
+    "subtract": "dtensor.compiler.variables.engine:subtract",
+}
 
 
 class Engine(SimpleNamespace):
@@ -33,18 +51,16 @@ class Engine(SimpleNamespace):
     subtract: Callable[[Any, Any], None]
 
     def __getattr__(self, name: str) -> Any:
-        raise RuntimeError(
-            "operations on DTensors and variables need the compiler, which is not loaded: "
-            "import dtensor.compiler.eager, for variables dtensor.compiler.variables.engine"
-        )
+        # Only what was not asked for before comes here.
+        if name not in _HOMES:
+            raise AttributeError(f"the engine has no '{name}'; it has {', '.join(_HOMES)}")
+        module, _, function = _HOMES[name].partition(":")
+        work = getattr(load(module), function)
+        setattr(self, name, work)
+        return work
 
 
 class Slot:
-    """Holds the engine; before `install` one that only says that there is none."""
+    """Holds the engine."""
 
     engine = Engine()
-
-
-def install(**work: Any) -> None:
-    """Let these functions run the operations of all DTensors, by what `Engine` calls them."""
-    Slot.engine = Engine(**{**vars(Slot.engine), **work})

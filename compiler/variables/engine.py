@@ -8,11 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-import dtensor.compiler.eager  # noqa: F401 - runs the operators of variables
 from dtensor.compiler.api import jit
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor
-from dtensor.runtime.eager import install
 from dtensor.runtime.variables.values import initial_tensor
 from dtensor.runtime.variables.variable import DVariable, enable_save_as_bf16
 
@@ -25,7 +23,9 @@ class _Concrete(Exception):
         self.value = value
 
 
-def _create(fn: Callable[[], Any], dtype: Any, layout: Layout, who: str) -> DTensor:
+def create(fn: Callable[[], Any], dtype: Any, layout: Layout, who: str) -> DTensor:
+    """What `fn` returns, made in its shards if it is traced; `who` is for messages."""
+
     def initial_value() -> Any:
         value = fn()
         if not isinstance(value, jax.core.Tracer):
@@ -47,6 +47,6 @@ def _assign_sub(variable: DVariable, delta: Any) -> None:
     variable.assign_sub(delta)
 
 
-install(create=_create, add=jit(_assign_add), subtract=jit(_assign_sub))
+add, subtract = jit(_assign_add), jit(_assign_sub)
 
 __all__ = ["DVariable", "enable_save_as_bf16"]

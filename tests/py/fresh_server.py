@@ -25,7 +25,8 @@ def load(more: Sequence[str]) -> None:
 
     import dtensor
 
-    _ = dtensor.create_mesh, dtensor.jit  # loads what a first use of dtensor loads
+    # What a first use of dtensor loads, and a first operation.
+    _ = dtensor.create_mesh, dtensor.jit, dtensor.DVariable, dtensor.numpy
     for module in more:
         importlib.import_module(module)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -93,3 +95,24 @@ def test_the_lists_are_sorted_and_whole() -> None:
         names = importlib.import_module(module).__all__
         assert names == sorted(names)
     assert set(dtensor.__all__) <= set(dir(dtensor))
+
+
+def test_threads_may_use_the_first_names_together() -> None:
+    names = "jit auto_layouts DVariable DTensorCheckpoint Layout numpy create_mesh random".split()
+    program = (
+        "import sys, threading, dtensor\n"
+        "names = sys.argv[1:]\n"
+        "together, found = threading.Barrier(len(names)), []\n"
+        "def use(name):\n"
+        "    together.wait()\n"
+        "    getattr(dtensor, name)\n"
+        "    found.append(name)\n"
+        "threads = [threading.Thread(target=use, args=(name,)) for name in names]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "assert set(found) == set(names), found\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *names], capture_output=True, text=True, timeout=300
+    )
+    assert ran.returncode == 0, ran.stderr

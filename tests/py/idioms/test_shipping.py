@@ -146,6 +146,26 @@ def test_another_process_finds_programs_and_plans_in_the_cache(tmp_path: Path) -
     assert printed[1] == ["True", "True", "0"]
 
 
+READER = """
+import pickle, sys
+with open(sys.argv[1], "rb") as file:
+    array, program = pickle.load(file)
+assert "dtensor.compiler.eager.calls" not in sys.modules
+assert float((program(array) + array)[1].sum()) == 22 * 3, "operations of what was unpickled"
+"""
+
+
+def test_what_was_unpickled_runs_operations_in_a_process_that_has_done_nothing_else(
+    tmp_path: Path,
+) -> None:
+    array = copy_to_mesh(np.arange(24, dtype=np.float32).reshape(6, 4), LAYOUTS[0]["w"])
+    program = jit(lambda x: x * 2).lower(array).compile()
+    (tmp_path / "both").write_bytes(pickle.dumps((array, program)))
+    command = [sys.executable, "-c", READER, str(tmp_path / "both")]
+    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    subprocess.run(command, env=env, check=True, timeout=300)
+
+
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[Path]:
     names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")

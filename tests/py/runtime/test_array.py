@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-import dtensor.compiler.eager  # noqa: F401  (operations, which copies need)
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
