@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import IO, Any, TextIO
@@ -21,7 +21,7 @@ from typing import IO, Any, TextIO
 from dtensor.dialect.errors import DTensorError
 from dtensor.runtime.clients.environment import PEER_LOST
 from dtensor.tools import launch_arguments
-from dtensor.tools.command_line import open_streams
+from dtensor.tools.command_line import INTERRUPTED, discard_output, open_streams
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 _OF_LAUNCHERS = (  # what would say something else to the clients than this one does
@@ -33,7 +33,6 @@ _TERMINATE_SECONDS = 2.0  # jax takes SIGTERM for a warning, so clients may stay
 _KILL_SECONDS = 5.0
 _READ_SECONDS = 1.0  # for what a client's own children still print when it has ended
 _TIMED_OUT = 124
-_INTERRUPTED = 130
 _USAGE = 2
 
 
@@ -57,9 +56,14 @@ class Client:
 
 
 class Printer:
-    """Writes lines of several clients, whole, each with its client before it."""
+    """Writes lines of several clients, whole, each with its client before it.
+
+    Attributes:
+        has_lost: whether some could not be written, other than because their reader has gone.
+    """
 
     def __init__(self) -> None:
+        self.has_lost = False
         self._lock = threading.Lock()
         self._console: Any = None
         if sys.stdout.isatty():
@@ -82,8 +86,17 @@ class Printer:
                 else:
                     stream.write(f"[{number}] {text}\n")
                 stream.flush()
-            except (OSError, ValueError):  # whoever read this has gone; the clients still count
+            except BrokenPipeError:  # whoever read this has gone; the clients still count
                 pass
+            except (OSError, ValueError) as error:
+                self._lose(error)
+
+    def _lose(self, error: OSError | ValueError) -> None:
+        if not self.has_lost:
+            self.has_lost = True
+            why = f"{getattr(error, 'strerror', None) or error}; write it where there is room"
+            with suppress(OSError, ValueError):
+                print(f"dtensor-launch: error: output of clients is lost: {why}", file=sys.stderr)
 
     def pass_on(self, number: int, source: IO[bytes], stream: TextIO) -> None:
         """Write every line of `source`, until it ends."""
@@ -109,27 +122,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     deadline = math.inf if options.timeout is None else time.monotonic() + options.timeout
     signals: _Ends = SimpleQueue()
     _hear_signals(signals)
+    printer = Printer()
     for restart in range(options.max_restarts + 1):
-        status = _run(options, signals, deadline)
-        if status in (0, _USAGE, _TIMED_OUT, _INTERRUPTED) or restart == options.max_restarts:
+        status = _run(options, printer, signals, deadline)
+        if status in (0, _USAGE, _TIMED_OUT, INTERRUPTED) or restart == options.max_restarts:
             break
         of = f"{restart + 1} of {options.max_restarts}"
         print(f"dtensor-launch: starting all clients again, restart {of}", file=sys.stderr)
-    return status
+    discard_output()
+    return status or int(printer.has_lost)
 
 
-def _run(options: argparse.Namespace, ended: _Ends, deadline: float) -> int:
+def _run(options: argparse.Namespace, printer: Printer, ended: _Ends, deadline: float) -> int:
     """Start all clients and wait until they have ended; returns the exit status."""
     clients: list[Client] = []
     status = _USAGE
     with ExitStack() as reserved:
         try:
-            _start(options, _addresses(options, reserved), clients, ended)
+            _start(options, printer, _addresses(options, reserved), clients, ended)
             status = _wait(options, clients, ended, deadline)
         except OSError as error:
             print(f"dtensor-launch: error: {_cannot_start(options, error)}", file=sys.stderr)
         finally:
-            _stop(clients, gently=status == _INTERRUPTED)
+            _stop(clients, gently=status == INTERRUPTED)
     return status
 
 
@@ -137,7 +152,7 @@ def _hear_signals(ended: _Ends) -> None:
     # They are noticed between two clients, never inside of starting or stopping one.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-            signal.signal(number, lambda *_: ended.put((None, _INTERRUPTED)))
+            signal.signal(number, lambda *_: ended.put((None, INTERRUPTED)))
 
 
 def _cannot_start(options: argparse.Namespace, error: OSError) -> str:
@@ -190,9 +205,14 @@ def _environment(options: argparse.Namespace, number: int, jobs: str) -> dict[st
     return variables
 
 
-def _start(options: argparse.Namespace, jobs: str, clients: list[Client], ended: _Ends) -> None:
+def _start(
+    options: argparse.Namespace,
+    printer: Printer,
+    jobs: str,
+    clients: list[Client],
+    ended: _Ends,
+) -> None:
     command = [sys.executable, *["-m"][: options.module], options.program, *options.arguments]
-    printer = Printer()
     for number in range(options.clients):
         rank = options.node_rank * options.clients + number
         process = subprocess.Popen(
@@ -236,7 +256,7 @@ def _wait(
             return _TIMED_OUT
         if client is None:
             print("dtensor-launch: interrupted; stopping all clients", file=sys.stderr)
-            return _INTERRUPTED
+            return INTERRUPTED
         if client not in clients:  # of a run before a restart
             continue
         running -= 1

@@ -25,12 +25,19 @@ from dtensor.dialect.diagnostics import (
     formatted,
     place_of,
 )
-from dtensor.dialect.errors import DTensorError
 from dtensor.dialect.mlir import bytecode_of, ir
 from dtensor.dialect.verify import verify_all, verify_module
 from dtensor.passes.base import PassState
+from dtensor.passes.cxx import CXX_PASSES
 from dtensor.passes.pipeline import ALL, Instruments, Pipeline
-from dtensor.tools.command_line import UsageError, open_streams
+from dtensor.tools.command_line import (
+    UsageError,
+    carry_out,
+    discard_output,
+    internal_error,
+    open_streams,
+    read_input,
+)
 from dtensor.tools.opt_arguments import Arguments, parse_arguments
 from dtensor.tools.opt_expected import Chunk, expected, mismatches, split
 
@@ -41,53 +48,13 @@ def main() -> None:
     """Entry point of the command; exits the process."""
     open_streams()
     status = run(sys.argv[1:])
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        status = status or 0
+    discard_output()  # what is still there, after an error, or nothing
     os._exit(status)  # freeing MLIR's contexts at interpreter exit takes longer than it is worth
 
 
 def run(argv: Sequence[str]) -> int:
     """Do what the command line asks, and return the exit status. Never raises."""
-    debug = "--debug" in argv
-    try:
-        return _run(parse_arguments(argv))
-    except SystemExit as done:  # argparse after --help
-        return int(done.code or 0)
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        _discard_output()
-        return 0
-    except DTensorError as wrong:
-        _complain(f"{_NAME}: error: {wrong}", wrong, debug)
-    except OSError as wrong:
-        file = f"{wrong.filename}: " if wrong.filename else ""
-        _complain(f"{_NAME}: error: {file}{wrong.strerror or wrong}", wrong, debug)
-    except Exception as bug:  # the border: users see one line, not a traceback
-        _complain(_internal_error(bug), bug, debug)
-    return 1
-
-
-def _complain(message: str, failure: BaseException, debug: bool) -> None:
-    if debug:
-        traceback.print_exception(failure)
-    try:
-        print(message, file=sys.stderr)
-    except OSError:
-        _discard_output()
-
-
-def _discard_output() -> None:
-    """Let nothing fail any more that is still to be flushed."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(null, stream.fileno())
+    return carry_out(_NAME, lambda: _run(parse_arguments(argv)), "--debug" in argv, _internal_error)
 
 
 def _run(arguments: Arguments) -> int:
@@ -98,7 +65,8 @@ def _run(arguments: Arguments) -> int:
         return 0
     pipeline = Pipeline.parse(arguments.pipeline) if arguments.pipeline else Pipeline(())
     _check_pass_names(arguments, pipeline)
-    source = _read(arguments.file)
+    _check_machine(arguments, pipeline)
+    source = read_input(arguments.file)
     session = _Session(arguments, pipeline, "<stdin>" if arguments.file == "-" else arguments.file)
     return session.run(source)
 
@@ -110,19 +78,17 @@ def _check_pass_names(arguments: Arguments, pipeline: Pipeline) -> None:
             raise UsageError(f"cannot print the module around '{name}': it does not run{hint}")
 
 
-def _read(file: str) -> bytes:
-    return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+def _check_machine(arguments: Arguments, pipeline: Pipeline) -> None:
+    no_plan = {*CXX_PASSES, *Pipeline.parse("dtensor-prepare").names}
+    if arguments.machine is not None and no_plan.issuperset(pipeline.names):
+        raise UsageError(
+            "--machine is what a plan is made for, and no pass plans; give --dtensor-spmd as well"
+        )
 
 
-def _internal_error(bug: BaseException) -> str:
+def _internal_error(bug: Exception) -> str:
     """One line: that it is our bug, in which pass, at which operation."""
-    where = _place_in(bug)
-    notes = "".join(f", {note}" for note in getattr(bug, "__notes__", ()))
-    what = f"{type(bug).__name__}: {bug}".split("\n", 1)[0]
-    return (
-        f"{where}internal error{notes}: {what}; this is a bug in dtensor, not in your program: "
-        "--debug shows the traceback, please report it"
-    )
+    return f"{_place_in(bug)}{internal_error(bug)}"
 
 
 def _place_in(bug: BaseException) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dtensor.dialect.context import make_context, parse_module
-from dtensor.dialect.errors import DTensorError
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.pipeline import Pipeline
 from dtensor.tools import add_version
-from dtensor.tools.command_line import CommandLine, UsageError, open_streams, parse_mesh
+from dtensor.tools.command_line import (
+    CommandLine,
+    UsageError,
+    carry_out,
+    file_name,
+    internal_error,
+    open_streams,
+    parse_mesh,
+    read_input,
+)
 
 if TYPE_CHECKING:
     from dtensor.compiler.jax_frontend import TracedArray
@@ -53,34 +60,30 @@ def main() -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Do what the command line asks, and return the exit status."""
-    try:
+
+    def work() -> int:
         return _run(_parser().parse_intermixed_args(argv))
-    except SystemExit as done:  # argparse after --help
-        return int(done.code or 0)
-    except (DTensorError, OSError, ValueError, RuntimeError) as wrong:  # XLA's are the last
-        if "--debug" in argv:
-            traceback.print_exception(wrong)
-        print(f"{_NAME}: error: {_said(wrong)}", file=sys.stderr)
-        return 1
+
+    return carry_out(_NAME, work, "--debug" in argv, _told)
 
 
-def _said(wrong: Exception) -> str:
-    if isinstance(wrong, OSError) and wrong.filename:
-        return f"{wrong.filename}: {wrong.strerror}"
-    return str(wrong)
+def _told(wrong: Exception) -> str:
+    # XLA's errors are RuntimeErrors.
+    own = isinstance(wrong, ValueError | RuntimeError)
+    return f"{_NAME}: {f'error: {wrong}' if own else internal_error(wrong)}"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = CommandLine(_NAME, _DESCRIPTION, _EXAMPLES)
     add = parser.add_argument
-    add("file", metavar="FILE", help="the module; - is standard input")
+    add("file", type=file_name, metavar="FILE", help="the module; - is standard input")
     random = "arguments; random ones if left out"
-    add("arguments", nargs="*", default=[], metavar="ARGUMENT.npy", help=random)
+    add("arguments", nargs="*", type=file_name, default=[], metavar="ARGUMENT.npy", help=random)
     add("--mesh", metavar="x=2,y=4", help="mesh to run on, major axis first, in devices")
     add("--device-type", default="CPU", metavar="CPU", help="CPU (the default), GPU or TPU")
     add("--seed", type=int, default=0, metavar="N", help="of random arguments; 0 if left out")
     add("--verify", action="store_true", help="compare each operation with one device")
-    add("-o", dest="output", metavar="FOLDER", help="write the results there, as .npy files")
+    add("-o", dest="output", type=file_name, metavar="FOLDER", help="write results there, as .npy")
     add("--debug", action="store_true", help="show the traceback of an error")
     add_version(parser)
     return parser
@@ -88,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     is_piped = options.file == "-"
-    source = sys.stdin.buffer.read() if is_piped else Path(options.file).read_bytes()
+    source = read_input(options.file)
     if options.seed < 0:
         raise UsageError(f"--seed {options.seed} is negative; give a number of 0 or more")
     mesh = None if options.mesh is None else parse_mesh(options.mesh)

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from dtensor.tools import add_version
+from dtensor.tools.command_line import UsageError
 
 _DESCRIPTION = """\
 Starts N copies of a Python program on this machine, the clients of one run, each with its own
@@ -67,7 +68,8 @@ def parser() -> argparse.ArgumentParser:
     add("-m", "--module", action="store_true", help="PROGRAM is a module, as with python -m")
     add_version(it)
     add("program", metavar="PROGRAM", help="the program each client runs")
-    add("arguments", nargs=argparse.REMAINDER, metavar="...", help="the program's arguments")
+    rest = add("arguments", nargs=argparse.REMAINDER, metavar="...", help="the program's arguments")
+    rest.required = False  # or errors would name it
     return it
 
 
@@ -93,19 +95,34 @@ def problem(options: argparse.Namespace) -> str | None:
         )
     if not 0 <= options.node_rank < options.nnodes:
         return f"--node-rank is {options.node_rank}; it must be below {options.nnodes}, --nnodes"
-    if options.nnodes > 1 and not re.fullmatch(r".+:\d{1,5}", options.address or ""):
-        return f"--address is {options.address}; with --nnodes it must be HOST:PORT of client 0"
+    if (options.nnodes > 1 or options.address is not None) and not _is_address(options.address):
+        return (
+            f"--address is {options.address}; with --nnodes it must be HOST:PORT of client 0, the "
+            "port 1 to 65535"
+        )
     if not options.module and not Path(options.program).is_file():
         return f"there is no file {options.program}"
     return None
+
+
+def _is_address(text: str | None) -> bool:
+    found = re.fullmatch(r".+:(\d{1,5})", text or "")
+    return found is not None and 1 <= int(found[1]) <= 65535
 
 
 def find_place(options: argparse.Namespace) -> None:
     """Fill in which machine of how many this is, as a launcher of this launcher says.
 
     Raises:
-        DTensorError: its variables are malformed.
+        DTensorError: its variables are malformed, or the command line says which machine this is
+            and not of how many.
     """
+    for name in ("node_rank", "address"):
+        if options.nnodes is None and getattr(options, name) is not None:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for several machines; say of how many, by "
+                "--nnodes, or leave it out"
+            )
     place = None
     given = (options.nnodes, options.node_rank, options.address)
     if given == (None, None, None) and any(name in os.environ for name in _LAUNCHERS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from dtensor.passes.cxx import CXX_PASSES
 from dtensor.passes.pipelines import PIPELINES, SUMMARIES
 from dtensor.passes.registry import PASSES, registered
 from dtensor.tools import add_version
-from dtensor.tools.command_line import CommandLine, UsageError, parse_mesh
+from dtensor.tools.command_line import CommandLine, UsageError, file_name, parse_mesh
 
 if TYPE_CHECKING:
     from dtensor.passes.cost.machine import Machine
@@ -66,13 +67,32 @@ class Arguments:
 def _parser() -> argparse.ArgumentParser:
     parser = CommandLine("dtensor-opt", _DESCRIPTION, _EXAMPLES, _USAGE)
     add = parser.add_argument
-    add("file", nargs="?", default="-", metavar="FILE", help="input; - or nothing is stdin")
-    add("-o", dest="output", default="-", metavar="FILE", help="output; - is stdout")
+    add(
+        "file",
+        type=file_name,
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help="input; - or nothing is stdin",
+    )
+    add(
+        "-o", dest="output", type=file_name, default="-", metavar="FILE", help="output; - is stdout"
+    )
     add("--emit-bytecode", action="store_true", help="write MLIR bytecode, not text")
     add("--mesh", metavar="x=2,y=4", help="mesh to compile for, major axis first, in devices")
     add("--machine", metavar="h100", help="machine to plan for: a name, or a TOML file")
-    add("--lock", metavar="FILE", help="plan, and write what is sent to FILE, not the module")
-    add("--check", metavar="FILE", help="plan, and fail if something else is sent than FILE says")
+    add(
+        "--lock",
+        type=file_name,
+        metavar="FILE",
+        help="plan, and write what is sent to FILE, not the module",
+    )
+    add(
+        "--check",
+        type=file_name,
+        metavar="FILE",
+        help="plan, and fail if something else is sent than FILE says",
+    )
     _add_pass_flags(parser)
     group = parser.add_argument_group("looking inside")
     add = group.add_argument
@@ -220,9 +240,19 @@ def _pass_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
         known = name in PASSES or name in PIPELINES or name in CXX_PASSES
         if word.startswith("--") and known:
             flags.append(f"{name}{{{options}}}" if options else name)
+            _check_no_option_apart(word, argv[index + 1 : index + 2])
         else:
             rest.append(word)
     return flags, rest
+
+
+def _check_no_option_apart(flag: str, following: Sequence[str]) -> None:
+    for word in following:
+        is_option = re.fullmatch(r"[a-z-]+=[^/]*", word) and not word.startswith("-")
+        if "=" not in flag and is_option and not Path(word).exists():
+            raise UsageError(
+                f"there is no file '{word}'; if it is an option of the pass, write {flag}='{word}'"
+            )
 
 
 def _pass_set(names: str | None, every: bool) -> frozenset[str]:

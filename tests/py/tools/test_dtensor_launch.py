@@ -221,6 +221,27 @@ def test_long_lines_and_bytes_that_are_no_text_are_passed_on(program: Path) -> N
     assert launch("-n", "1", str(program)).stdout == "[0] \ufffd" + "y" * 300_000 + "\n"
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_output_that_is_lost_is_an_error_unless_nobody_wants_it(program: Path) -> None:
+    program.write_text("for number in range(9): print(number, flush=True)")
+    theirs, gone = os.pipe()
+    os.close(theirs)
+    said = "dtensor-launch: error: output of clients is lost: No space left on device; write it "
+    for out, status, start in ((os.open("/dev/full", os.O_WRONLY), 1, said), (gone, 0, "")):
+        done = subprocess.run(
+            command("-n", "2", str(program)),
+            cwd=ROOT,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        os.close(out)
+        assert done.returncode == status
+        assert done.stderr.startswith(start)
+        assert done.stderr.count("\n") == status
+
+
 def test_on_a_terminal_clients_have_colours(program: Path) -> None:
     program.write_text("print('[red]text[/red] ' + 'x' * 200)")
     ours, theirs = pty.openpty()
@@ -248,7 +269,20 @@ def test_on_a_terminal_clients_have_colours(program: Path) -> None:
         (["-n", "2", "--timeout", "inf", "x.py"], "--timeout is inf; it must be above 0, up to 1"),
         (["-n", "2", "--port", "65535", "x.py"], "--port is 65535; it must be 1 to 65534"),
         (["-n", "2", "--max-restarts", "-1", "x.py"], "--max-restarts is -1; it must be 0 or more"),
-        (["-n", "2", "--node-rank", "1", "x.py"], "--node-rank is 1; it must be below 1, --nnodes"),
+        (
+            ["-n", "2", "--nnodes", "2", "--node-rank", "2", "x.py"],
+            "--node-rank is 2; it must be below 2, --nnodes",
+        ),
+        (
+            ["-n", "2", "--node-rank", "0", "x.py"],
+            "--node-rank is for several machines; say of how",
+        ),
+        (["-n", "2", "--address", "a:1", "x.py"], "--address is for several machines; say of how"),
+        (["-n", "2", "--nnodes", "1", "--address", "nope", "x.py"], "--address is nope; with --nn"),
+        (
+            ["-n", "2", "--nnodes", "2", "--address", "b:99999", "x.py"],
+            "--address is b:99999; with",
+        ),
         (["-n", "2", "--nnodes", "2", "x.py"], "--address is None; with --nnodes it must be HOST:"),
         (["-n", "2", "missing.py"], "there is no file missing.py"),
     ],
@@ -290,7 +324,9 @@ def test_what_argparse_refuses(arguments: list[str], capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit) as end:
         main(arguments)
     assert end.value.code == 2
-    assert "dtensor-launch: error: " in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "dtensor-launch: error: " in said
+    assert "..." not in said.rpartition("error: ")[2]
 
 
 def test_the_help_helps(capsys: pytest.CaptureFixture[str]) -> None:

@@ -184,12 +184,23 @@ def test_every_registered_pass_is_listed_with_its_documentation() -> None:
     assert "look here" not in text
 
 
-def test_interrupting_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(dtensor_opt, "parse_arguments", interrupt)
-    assert dtensor_opt.run([]) == 130
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--machine", "h100"], "--machine is what a plan is made for, and no pass plans; give --"),
+        (["--machine", "h100", "--dtensor-prepare", "--cse"], "--machine is what a plan is made f"),
+        (
+            ["--dtensor-lower", "keep-layouts=true"],
+            "there is no file 'keep-layouts=true'; if it is an option of the pass, write "
+            "--dtensor-lower='keep-layouts=true'",
+        ),
+    ],
+)
+def test_what_would_be_taken_for_something_else(
+    words: list[str], said: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dtensor_opt.run([str(file), *words]) == 1
+    assert capsys.readouterr().err.startswith(f"dtensor-opt: error: {said}")
 
 
 def test_the_command_exits_with_the_status_and_prints_the_module() -> None:
