@@ -41,7 +41,9 @@ def constrain(x: Any, layout: Layout) -> Any:
         )
     layout = layout.for_rank(x.ndim)
     layout.verify(x.shape, "relayout: a value", uneven=True)
-    return relayout_p.bind(x, layout=layout)
+    # Nothing is known yet that MATCH could be matched with.
+    dims = [Dim((), is_open=True) if dim.is_match else dim for dim in layout.dims]
+    return relayout_p.bind(x, layout=Layout.of(dims, layout.mesh))
 
 
 def constrain_as(x: Any, layout: Any, mesh: Mesh | None, what: str = "") -> Any:

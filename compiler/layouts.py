@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -63,8 +63,17 @@ def _key_text(key: Any) -> str:
     return str(key).strip(".[]'\"")
 
 
+_RULES = (
+    "give a list of pairs of a regular expression and a layout, such as "
+    '("attn/wq$", [UNSHARDED, "model"])'
+)
+
+
 def layouts_by_name(
-    tree: Any, rules: Iterable[tuple[str, Sequence[Any] | AnyLayout]], mesh: AnyMesh
+    tree: Any,
+    rules: Iterable[tuple[str, Sequence[Any] | AnyLayout]]
+    | Mapping[str, Sequence[Any] | AnyLayout],
+    mesh: AnyMesh,
 ) -> Any:
     """A layout for each leaf of `tree`, by the first rule whose pattern is found in its path.
 
@@ -72,6 +81,7 @@ def layouts_by_name(
         tree: pytree of arrays, DTensors or ShapeDtypeStructs.
         rules: `(pattern, specs)` pairs: a regular expression, searched in paths such as
             `layers/attn/wq`, and what `Layout` takes: one entry per dimension; or a PartitionSpec.
+            Or a dict of them, in its order.
         mesh: the mesh the layouts name, dtensor's or jax's.
 
     Returns:
@@ -86,6 +96,10 @@ def layouts_by_name(
         `layouts_by_name(params, [("attn/wq$", [UNSHARDED, "model"])], mesh)`
     """
     mesh = as_mesh(mesh)
+    if isinstance(rules, Mapping):
+        rules = rules.items()
+    if isinstance(rules, str) or not isinstance(rules, Iterable):
+        raise LayoutError(f"the rules are {rules!r}; {_RULES}")
     compiled = [_compiled_rule(index, rule) for index, rule in enumerate(rules)]
     leaves, treedef = jax.tree_util.tree_flatten_with_path(
         tree, is_leaf=lambda x: isinstance(x, DTensor)
@@ -112,10 +126,7 @@ def layouts_by_name(
 
 def _compiled_rule(index: int, rule: Any) -> tuple[str, re.Pattern[str], Any]:
     if not isinstance(rule, tuple | list) or len(rule) != 2 or not isinstance(rule[0], str):
-        raise LayoutError(
-            f"rule {index} is {rule!r}; give a list of pairs of a regular expression and a layout, "
-            'such as ("attn/wq$", [UNSHARDED, "model"])'
-        )
+        raise LayoutError(f"rule {index} is {rule!r}; {_RULES}")
     pattern, specs = rule
     try:
         return pattern, re.compile(pattern), specs

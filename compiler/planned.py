@@ -99,7 +99,8 @@ class Planned(ABC):
         """
         from dtensor.passes.reports.lock import lock_text
 
-        Path(path).write_text(lock_text(self.collectives, self._plan().mesh), encoding="utf-8")
+        file = _file(path, "lock")
+        file.write_text(lock_text(self.collectives, self._plan().mesh), encoding="utf-8")
 
     def check_lock(self, path: str | os.PathLike[str]) -> None:
         """Compare the plan's communication with what `lock` wrote.
@@ -110,12 +111,13 @@ class Planned(ABC):
         """
         from dtensor.passes.reports.lock import check_lock
 
-        if not Path(path).exists():
+        file = _file(path, "check_lock")
+        if not file.exists():
             raise FileNotFoundError(
-                f"there is no lock file {os.fspath(path)}; make one with compiled.lock(file)"
+                f"there is no lock file {file}; make one with compiled.lock(file)"
             )
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-        check_lock(text, self.collectives, self._plan().mesh, os.fspath(path))
+        text = file.read_text(encoding="utf-8", errors="replace")
+        check_lock(text, self.collectives, self._plan().mesh, str(file))
 
     def report(self, path: str | os.PathLike[str], other: Planned | None = None) -> None:
         """Write the plan as a page for a browser: one file, which needs no network.
@@ -132,7 +134,7 @@ class Planned(ABC):
         """
         from dtensor.compiler.report.page import report_html
 
-        Path(path).write_text(report_html(self, other), encoding="utf-8")
+        _file(path, "report").write_text(report_html(self, other), encoding="utf-8")
 
     def _repr_html_(self) -> str:
         """Totals, warnings and the largest collectives, in notebooks."""
@@ -145,6 +147,12 @@ class Planned(ABC):
         """The records of what was decided and why, as JSON values; see docs/ledger.md."""
         records: Mapping[str, Any] = self._plan().ledger.to_json()
         return records
+
+
+def _file(path: Any, method: str) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{method} needs the name of a file, got {path!r}")
+    return Path(path)
 
 
 def infos(arrays: Sequence[TracedArray], layouts: Sequence[Layout]) -> tuple[ArrayInfo, ...]:

@@ -111,6 +111,10 @@ def layout_of(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Layout:
     if found is None or meshes.get(found.mesh.symbol) is not found.mesh:
         text = opaque_text(attribute, "layout")
         found = parse_layout(text, _mesh_named(layout_mesh_name(text), meshes))
+        if any(dim.is_match for dim in found.dims):
+            raise LayoutError(
+                f"{found.short()}: in a module no dimension is {{match}}; write {{?}}"
+            )
         tables.layouts[attribute] = found
     return found
 

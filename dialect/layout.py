@@ -357,6 +357,8 @@ class Layout(LayoutMembers):
         return text + ">"
 
     def _dim_text(self, dim: Dim) -> str:
+        if dim.is_match:
+            return "{match}"
         parts = [
             str(d) if isinstance(d, int) else d.text(self.mesh.axis_size(d.name))
             for d in dim.digits
@@ -374,6 +376,13 @@ class Layout(LayoutMembers):
             elif axes:
                 yield f"{kind}: ({', '.join(axes)})"
 
+    def _partial_repr(self) -> str:
+        axes: dict[str, list[str]] = {}
+        for axis, kind in self.partial:
+            axes.setdefault(kind, []).append(_digit_text(axis, self.mesh))
+        words = [f"{kind!r}: {_entry_text(names)}" for kind, names in axes.items()]
+        return "{" + ", ".join(words) + "}"
+
     def short(self) -> str:
         """The dimensions and partial axes alone, for tables and messages: `[{"x"}, {}]`."""
         text = "[" + ", ".join(self._dim_text(dim) for dim in self.dims) + "]"
@@ -383,7 +392,7 @@ class Layout(LayoutMembers):
 
     def __repr__(self) -> str:
         specs = ", ".join(_spec_text(dim, self.mesh) for dim in self.dims)
-        partial = f", partial={{{', '.join(self._partial_texts())}}}" if self.partial else ""
+        partial = f", partial={self._partial_repr()}" if self.partial else ""
         return f"Layout([{specs}], {self.mesh!r}{partial})"
 
     def _repr_html_(self) -> str:
@@ -418,17 +427,25 @@ class Layout(LayoutMembers):
 
 
 def _spec_text(dim: Dim, mesh: Mesh) -> str:
+    if dim.is_match:
+        return "MATCH"
     if dim.priority or dim.barred:
         from dtensor.dialect.layout_string import spec_string
 
         return repr(spec_string(dim, mesh))
-    parts = [
-        str(d)
-        if isinstance(d, int)
-        else (f"'{d.name}'" if d == mesh.axis(d.name) else d.text(mesh.axis_size(d.name)))
-        for d in dim.digits
-    ]
+    parts = [_digit_text(digit, mesh) for digit in dim.digits]
     parts += ["OPEN"] if dim.is_open else []
     if not parts:
         return "UNSHARDED"
+    return _entry_text(parts)
+
+
+def _entry_text(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _digit_text(digit: AxisRef | int, mesh: Mesh) -> str:
+    if isinstance(digit, int):
+        return str(digit)
+    whole = digit == mesh.axis(digit.name)
+    return repr(digit.name) if whole else digit.text(mesh.axis_size(digit.name))

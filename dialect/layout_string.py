@@ -82,7 +82,7 @@ def read_layout(text: str) -> Layout:
 
 def read_spec(word: str) -> tuple[str | int | AxisRef, ...]:
     """What stands along one dimension that is written `2+x+y:(1)2`: blocks, axes, parts of axes."""
-    return tuple(_digit(digit.strip()) for digit in word.split("+"))
+    return tuple(_digit(digit) for digit in word.split("+"))
 
 
 def _digit(text: str) -> str | int | AxisRef:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from dtensor.dialect.axes import AxisRef
-from dtensor.dialect.dim import Dim
+from dtensor.dialect.dim import MATCHED, Dim
 from dtensor.dialect.errors import LayoutError
-from dtensor.dialect.layout import OPEN, Layout
-from dtensor.dialect.layout_entries import bar, dims_of
+from dtensor.dialect.layout import MATCH, OPEN, Layout
+from dtensor.dialect.layout_entries import bar, dims_of, no_mesh
 from dtensor.dialect.mesh import Mesh
 
 _TOKEN = re.compile(
@@ -80,6 +80,10 @@ class _Reader:
 
 def parse_layout(text: str, mesh: Mesh) -> Layout:
     """The layout that `text` writes, on `mesh`; see `Layout.parse`."""
+    if not isinstance(text, str):
+        raise LayoutError(f"a layout is parsed from text, such as {_FORM}, not from {text!r}")
+    if not isinstance(mesh, Mesh):
+        raise LayoutError(no_mesh(mesh))
     reader = _Reader(text)
     symbol = reader.take("symbol", "a mesh symbol such as @mesh")[1:].strip('"')
     if symbol != mesh.symbol:
@@ -121,6 +125,10 @@ def _list(reader: _Reader, opening: str, closing: str, item: Callable[[], _Item]
 
 def _dim(reader: _Reader, mesh: Mesh) -> Dim | tuple[AxisRef | int | str, ...]:
     barred: list[AxisRef | str] = []
+    words = [token.text for token in reader.tokens[reader.index : reader.index + 3]]
+    if words == ["{", MATCH, "}"]:
+        reader.index += 3
+        return MATCHED
 
     def entry() -> AxisRef | int | str:
         if reader.accept("?"):

@@ -313,7 +313,7 @@ class DTensor(Operators):
         return format(self.item(), spec) if spec else str(self)
 
     def __str__(self) -> str:
-        """TensorFlow's form: the values, or those of each local device, and the whole layout."""
+        """A number by itself; else TensorFlow's form: the values by device, and the layout."""
         return texts.in_full(self)
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,10 +19,17 @@ if TYPE_CHECKING:
 
 _WHOLE_VALUES = 1000  # elements of a replicated array that are written out in full
 _SHARDS_SHOWN = 8
+_DEVICES_NAMED = 8  # of a mesh of so many devices all are named, as TensorFlow names them
 
 
 def in_full(x: DTensor) -> str:
-    """TensorFlow's form: the values, or those of each local device, and the whole layout."""
+    """A number by itself; else TensorFlow's form.
+
+    That is the values, or those of the first local devices, and the layout, with its devices where
+    they are few.
+    """
+    if not x.shape and x._type.key is None and not x._array.is_deleted() and local_devices(x.mesh):
+        return str(_host(x._array.addressable_data(0)))
     if x._array.is_deleted():
         values = DELETED
     elif not local_devices(x.mesh):
@@ -31,9 +39,14 @@ def in_full(x: DTensor) -> str:
     else:
         names = [name.rpartition("device:")[2] for name in x.mesh.local_devices()]
         shards = zip(names, x.unpack(), strict=True)
-        texts = [f'"{name}": {_summary(_host(shard))}' for name, shard in shards]
+        shown = [*islice(shards, _DEVICES_NAMED)]
+        texts = [f'"{name}": {_summary(_host(shard))}' for name, shard in shown]
+        texts += ["..."] if len(names) > len(shown) else []
         values = "{" + ", ".join(texts) + "}"
-    return f'DTensor({values}, layout="{x.layout.to_string()}", shape={x.shape}, dtype={x.dtype})'
+    layout = f'"{x.layout.to_string()}"'
+    if x.mesh.size > _DEVICES_NAMED:
+        layout = f"{x.layout.short()}, mesh={x.mesh.short()}"
+    return f"DTensor({values}, layout={layout}, shape={x.shape}, dtype={x.dtype})"
 
 
 def values(x: DTensor) -> str:

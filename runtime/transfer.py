@@ -33,12 +33,12 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
     Args:
         tensors: one shard per device that this process drives, in the order of
             `mesh.local_devices()`; all of one shape and element type. Shards already on their
-            device are not copied. Replicas are not compared.
+            device are not copied, nor are replicas among them compared; those on the host are.
         layout: how the shards make up the array.
 
     Raises:
-        LayoutError: wrong number of shards, or shapes, element types or rank do not agree, or this
-            process drives no device of the mesh.
+        LayoutError: wrong number of shards, or shapes, element types or rank do not agree, or
+            replicas on the host differ, or this process drives no device of the mesh.
         ClientError: another client does not call it in time.
         RuntimeError: called while tracing.
     """
@@ -75,6 +75,7 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
             f"{parts[0].ndim}; to split one array, use dtensor.copy_to_mesh"
         )
     shape = _shape_of_parts([part.shape for part in parts], devices, layout)
+    _check_replicas(parts, _places(layout, devices))
     kind = key_kind(parts[0].dtype)
     if kind is not None:  # an array of keys is not padded, but that of their data is
         shape, layout = (*shape, *kind.shape), kind.data_layout(layout)
@@ -100,8 +101,7 @@ def _shape_of_parts(
     A client whose shards are all alike cannot tell by them whether another has a shorter one.
     """
     counts = tuple([dim.split for dim in layout.dims])
-    indices = named_sharding(layout).devices_indices_map(counts)
-    places = [tuple([start for start, _ in ranges_of(indices[d], counts)]) for d in devices]
+    places = _places(layout, devices)
     if len(set(places)) != math.prod(counts):
         own = json.dumps([shapes, places])
         _, said = exchange("pack", clients_of(layout.mesh), own)
@@ -125,6 +125,36 @@ def _shape_of_parts(
         f"shards must all have one shape: shard 0 has {shapes[0]}, shard {odd} has {shapes[odd]}; "
         "of a dimension that the devices do not divide only the last may be shorter"
     )
+
+
+def _places(layout: Layout, devices: Sequence[jax.Device]) -> list[Shape]:
+    """Which of the shards along each dimension each device has."""
+    counts = tuple([dim.split for dim in layout.dims])
+    indices = named_sharding(layout).devices_indices_map(counts)
+    return [tuple([start for start, _ in ranges_of(indices[d], counts)]) for d in devices]
+
+
+def _check_replicas(parts: Sequence[Any], places: Sequence[Shape]) -> None:
+    """Check that shards of one place are equal, NaN to NaN, as far as they are on the host.
+
+    Raises:
+        LayoutError: two differ.
+    """
+    first: dict[Shape, int] = {}
+    for number, (part, place) in enumerate(zip(parts, places, strict=True)):
+        if not isinstance(part, np.ndarray):
+            continue
+        other = first.setdefault(place, number)
+        if part is parts[other]:
+            continue
+        differs = (part != parts[other]) & ((part == part) | (parts[other] == parts[other]))
+        if differs.any():
+            at = tuple(map(int, np.argwhere(differs)[0]))
+            raise LayoutError(
+                f"shards {other} and {number} are replicas of one part of the array, and differ: "
+                f"at {list(at)} they have {parts[other][at]} and {part[at]}; give both the same, "
+                "or a layout that splits the array"
+            )
 
 
 def unpack(tensor: DTensor) -> list[jax.Array]:
@@ -183,10 +213,19 @@ def check_layout(tensor: Any, layout: AnyLayout) -> None:
     found = fetch_layout(tensor)
     layout = layout_anywhere(layout, np.ndim(tensor), None if found is None else found.mesh)
     is_open = any(dim.is_open for dim in layout.dims)
-    if found != (layout if is_open else layout.closed()):
+    if found is None:
         raise LayoutError(
-            f"Layout of tensor: {found!s}, did not match expected layout: {layout!s}; bring it "
-            "there with dtensor.relayout(tensor, layout)"
+            f"a {type(tensor).__name__} that lies on no mesh has no layout, and {layout.short()} "
+            "was expected; place it with dtensor.copy_to_mesh(tensor, layout)"
+        )
+    if found != (layout if is_open else layout.closed()):
+        here, there = found.short(), layout.short()
+        if found.mesh != layout.mesh:
+            here, there = f"{here} on {found.mesh.short()}", f"{there} on {layout.mesh.short()}"
+            there += " of other devices" if found.mesh.short() == layout.mesh.short() else ""
+        raise LayoutError(
+            f"Layout of tensor: {here}, did not match expected layout: {there}; bring it there "
+            "with dtensor.relayout(tensor, layout)"
         )
 
 

@@ -21,6 +21,12 @@ func.func private @axis(tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [
 // -----
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+// expected-error @below {{[{match}]: in a module no dimension is {match}; write {?}}}
+func.func private @match(tensor<8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{match}]>})
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
 // expected-error @below {{layout uses axis "x" twice; an axis can split one dimension}}
 func.func private @twice(tensor<8x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {"x"}]>})
 

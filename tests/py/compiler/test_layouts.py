@@ -27,6 +27,7 @@ def test_the_first_rule_that_matches_wins_and_the_rest_is_replicated() -> None:
         "layers": [{"attn": {"wq": COLUMNS, "bias": Layout.replicated(MESH, 1)}}],
         "scale": Layout.replicated(MESH, 0),
     }
+    assert layouts_by_name(TREE, dict(rules), MESH) == layouts_by_name(TREE, rules, MESH)
 
 
 def test_paths_count_list_elements() -> None:

@@ -102,6 +102,26 @@ def test_match_takes_the_dimension_of_the_other_layout() -> None:
     assert "MATCH" in str(Layout([MATCH], MESH).border_problem())
 
 
+def test_match_is_written_in_all_forms() -> None:
+    layout = Layout([MATCH, "x"], MESH)
+    assert layout.asm() == '#dtensor.layout<@mesh, [{match}, {"x"}]>'
+    assert Layout.parse(layout.asm(), MESH) == layout
+    assert repr(layout).startswith("Layout([MATCH, 'x'], Mesh(")
+
+
+def test_what_a_layout_prints_is_python() -> None:
+    for partial in ({"sum": "x", "max": "y"}, {"prod": ("x", "y")}):
+        layout = Layout([UNSHARDED], MESH, partial=partial)
+        words = repr(layout).partition(f"{MESH!r}, partial=")[2]
+        assert Layout([UNSHARDED], MESH, partial=eval(words.removesuffix(")"))) == layout
+
+
+def test_blanks_are_no_part_of_a_name() -> None:
+    for spec in ("x ", " x", "x + y"):
+        with pytest.raises(LayoutError, match='names axis "x "' if spec != " x" else 'axis " x"'):
+            Layout([spec], MESH)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import UNSHARDED, Layout
+from dtensor.runtime import texts
 from dtensor.runtime.array import ArrayType, DTensor, array_type, from_jax
 from dtensor.runtime.client import create_mesh
 from dtensor.runtime.placement import jax_mesh
@@ -100,6 +101,25 @@ def test_repr_shows_the_layout_and_the_values() -> None:
     x = place(VALUES, SHARDED)
     x.to_jax().delete()
     assert "deleted" in repr(x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])
+def test_a_number_is_printed_by_itself(dtype: str) -> None:
+    number = place(np.asarray(3, jnp.dtype(dtype)), Layout.replicated(MESH, 0))
+    assert f"{number}" == str(number) == str(number.to_jax())
+    assert repr(number).startswith("DTensor(shape=(), ")
+
+
+def test_what_a_string_shows_does_not_grow_with_the_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = place(VALUES, SHARDED)
+    assert str(x).count("device:CPU:") == 8
+    monkeypatch.setattr(texts, "_DEVICES_NAMED", 2)
+    x = place(VALUES[:, :2], SHARDED)
+    shard = "[[0 1] [6 7]]"
+    assert " ".join(str(x).split()) == (
+        f'DTensor({{"CPU:0": {shard}, "CPU:1": {shard}, ...}}, layout={SHARDED.short()}, '
+        f"mesh={MESH.short()}, shape=(4, 2), dtype=float32)"
+    )
 
 
 def test_trees_see_the_array_beneath() -> None:

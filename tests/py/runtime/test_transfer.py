@@ -108,6 +108,21 @@ def test_what_pack_refuses() -> None:
         unpack(shard)  # type: ignore[arg-type]
 
 
+def test_replicas_on_the_host_must_be_equal() -> None:
+    layout = Layout(["x"], MESH)
+    shards = [np.array([1.0, np.nan, -0.0 if k % 2 else 0.0], np.float32) for k in range(8)]
+    assert pack(shards, layout).shape == (6,)
+    shards[6] = np.array([1.0, np.nan, 3.0], np.float32)
+    with pytest.raises(
+        LayoutError, match=r"shards 4 and 6 are replicas .* at \[2\] they have 0\.0"
+    ):
+        pack(shards, layout)
+    assert pack(shards, Layout([("x", "y")], MESH)).shape == (24,)
+    shards[3] = np.array([1.0, 2.0, 0.0], np.float32)
+    with pytest.raises(LayoutError, match=r"shards 0 and 3 are .* at \[1\] they have nan and 2\.0"):
+        pack(shards, layout)
+
+
 def test_what_place_refuses() -> None:
     with pytest.raises(LayoutError, match="dimension 0 is cut into blocks"):
         place(np.zeros((6, 2)), Layout([(3, "x"), UNSHARDED], MESH))
