@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dtensor.compiler.driver import DriverResult
     from dtensor.compiler.jax_frontend import TracedArray
     from dtensor.compiler.source import Source
+    from dtensor.passes.reports.cost import Collective
     from dtensor.passes.reports.memory import MemoryReport
 
 
@@ -41,7 +42,7 @@ class Planned(ABC):
         return None
 
     @property
-    def collectives(self) -> Sequence[Any]:
+    def collectives(self) -> Sequence[Collective]:
         """The planned collectives, in program order.
 
         Each has `kind`, `mesh_axes`, `dtype`, `shape`, `bytes` (wire bytes per device of one

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ def stateless_random_normal(
     dtype: Any = jnp.float32,
     name: str | None = None,
     layout: Layout | None = None,
-) -> Any:
+) -> DTensor:
     """Normally distributed numbers.
 
     Args:
@@ -53,7 +53,7 @@ def stateless_random_normal(
     """
     wanted = _float_type(dtype)
     args = (_seed(seed), mean, stddev, _shape(shape), wanted)
-    return call(_normal, args, {}, "stateless_normal", layout)
+    return _drawn(_normal, args, "stateless_normal", layout)
 
 
 def stateless_truncated_normal(
@@ -64,14 +64,14 @@ def stateless_truncated_normal(
     dtype: Any = jnp.float32,
     name: str | None = None,
     layout: Layout | None = None,
-) -> Any:
+) -> DTensor:
     """Normally distributed numbers, none further than two standard deviations from the mean.
 
     Arguments and errors are those of stateless_random_normal.
     """
     wanted = _float_type(dtype)
     args = (_seed(seed), mean, stddev, _shape(shape), wanted)
-    return call(_truncated_normal, args, {}, "stateless_truncated_normal", layout)
+    return _drawn(_truncated_normal, args, "stateless_truncated_normal", layout)
 
 
 def stateless_random_uniform(
@@ -82,7 +82,7 @@ def stateless_random_uniform(
     dtype: Any = jnp.float32,
     name: str | None = None,
     layout: Layout | None = None,
-) -> Any:
+) -> DTensor:
     """Uniformly distributed numbers, at least `minval` and less than `maxval`.
 
     Args:
@@ -105,11 +105,11 @@ def stateless_random_uniform(
     title = "stateless_uniform"
     if jnp.issubdtype(wanted, jnp.floating):
         bounds = (0.0 if minval is None else minval, 1.0 if maxval is None else maxval)
-        return call(_uniform, (*where, *bounds), {}, title, layout)
+        return _drawn(_uniform, (*where, *bounds), title, layout)
     if not jnp.issubdtype(wanted, jnp.integer):
         raise ValueError(f"{title} got dtype {wanted}; it must be a floating-point or integer type")
     if minval is None and maxval is None:
-        return call(_bits, where, {}, title, layout)
+        return _drawn(_bits, where, title, layout)
     if minval is None or maxval is None:
         raise ValueError(
             f"For integer `dtype` argument {wanted}, argument `minval` and `maxval` must be both "
@@ -117,7 +117,12 @@ def stateless_random_uniform(
         )
     if isinstance(minval, int) and isinstance(maxval, int) and minval >= maxval:
         raise ValueError(f"{title} needs minval < maxval, got {minval} and {maxval}")
-    return call(_integers, (*where, minval, maxval), {}, title, layout)
+    return _drawn(_integers, (*where, minval, maxval), title, layout)
+
+
+def _drawn(fn: Callable[..., Any], args: tuple[Any, ...], name: str, layout: Any) -> DTensor:
+    drawn: DTensor = call(fn, args, {}, name, layout)
+    return drawn
 
 
 def stateless_split(seed: Any, num: int = 2, mesh: Mesh | None = None) -> Any:
@@ -137,7 +142,27 @@ def stateless_split(seed: Any, num: int = 2, mesh: Mesh | None = None) -> Any:
     if mesh is None and isinstance(data, np.ndarray):
         return np.asarray(_split(data, count))
     layout = None if mesh is None else Layout.replicated(mesh, 2)
-    return call(_split, (data, count), {}, "stateless_split", layout)
+    return _drawn(_split, (data, count), "stateless_split", layout)
+
+
+@overload
+def dropout(
+    x: DTensor,
+    rate: float,
+    noise_shape: Sequence[int | None] | None = None,
+    seed: Any = None,
+    name: str | None = None,
+) -> DTensor: ...
+
+
+@overload
+def dropout(
+    x: jax.Array,
+    rate: float,
+    noise_shape: Sequence[int | None] | None = None,
+    seed: Any = None,
+    name: str | None = None,
+) -> jax.Array: ...
 
 
 def dropout(
@@ -175,7 +200,7 @@ def dropout(
     pair = (seed, 0) if isinstance(seed, int) else seed
     shape = _noise_shape(x.shape, noise_shape)
     layout = x.layout if isinstance(x, DTensor) else None
-    return call(_dropout, (x, _seed(pair), float(rate), shape), {}, "dropout", layout)
+    return _drawn(_dropout, (x, _seed(pair), float(rate), shape), "dropout", layout)
 
 
 def _normal(seed: Any, mean: Any, stddev: Any, shape: Any, dtype: Any) -> Any:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, overload
 
 import jax
 import numpy as np
@@ -22,6 +22,18 @@ from dtensor.runtime.shardings import AnyLayout, layout_anywhere
 from dtensor.runtime.tracing import becomes_program, is_eager
 from dtensor.runtime.transfer import asked_for, fetch_layout, host_array, place
 from dtensor.runtime.variables.facts import value_of
+
+
+@overload
+def relayout(tensor: DTensor, layout: AnyLayout, name: str | None = None) -> DTensor: ...
+
+
+@overload
+def relayout(tensor: jax.Array, layout: AnyLayout, name: str | None = None) -> jax.Array: ...
+
+
+@overload
+def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any: ...
 
 
 def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
@@ -70,6 +82,18 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
     layout.verify(tensor.shape, "relayout: an array", uneven=True)
     move = _moves[tensor._type, given] = _move(tensor, layout)
     return move(tensor._array)
+
+
+@overload
+def relayout_like(tensor: DTensor, layout_tensor: Any, name: str | None = None) -> DTensor: ...
+
+
+@overload
+def relayout_like(tensor: jax.Array, layout_tensor: Any, name: str | None = None) -> jax.Array: ...
+
+
+@overload
+def relayout_like(tensor: Any, layout_tensor: Any, name: str | None = None) -> Any: ...
 
 
 def relayout_like(tensor: Any, layout_tensor: Any, name: str | None = None) -> Any:

@@ -47,14 +47,16 @@ class LayoutMembers:
 
         def global_shape(self, local_shape: Sequence[int]) -> tuple[int, ...]: ...
 
-    def __getattr__(self, name: str) -> Any:
-        # Only names that a layout lacks come here; jax asks its own shardings for some.
-        hint = ""
-        if name in ("_is_concrete", "_internal_device_list", "spec", "memory_kind"):
-            hint = "; jax has shardings of its own: dtensor.named_sharding(layout) makes one"
-        raise AttributeError(
-            f"'Layout' object has no attribute '{name}'{hint}", name=name, obj=self
-        )
+    if not TYPE_CHECKING:  # which then find misspelt names
+
+        def __getattr__(self, name: str) -> Any:
+            # Only names that a layout lacks come here; jax asks its own shardings for some.
+            hint = ""
+            if name in ("_is_concrete", "_internal_device_list", "spec", "memory_kind"):
+                hint = "; jax has shardings of its own: dtensor.named_sharding(layout) makes one"
+            raise AttributeError(
+                f"'Layout' object has no attribute '{name}'{hint}", name=name, obj=self
+            )
 
     def is_batch_parallel(self) -> bool:
         """Whether the first dimension is split, and no other."""

@@ -52,12 +52,16 @@ class MeshMembers:
 
         def devices(self) -> MeshDevices: ...
 
-    def __getattr__(self, name: str) -> Any:
-        # Only names that a mesh lacks come here; jax asks its own meshes for some.
-        hint = ""
-        if name.startswith("_internal") or name in _OF_JAX:
-            hint = "; jax has meshes of its own: jax.make_mesh makes one, and dtensor takes it"
-        raise AttributeError(f"'Mesh' object has no attribute '{name}'{hint}", name=name, obj=self)
+    if not TYPE_CHECKING:  # which then find misspelt names
+
+        def __getattr__(self, name: str) -> Any:
+            # Only names that a mesh lacks come here; jax asks its own meshes for some.
+            hint = ""
+            if name.startswith("_internal") or name in _OF_JAX:
+                hint = "; jax has meshes of its own: jax.make_mesh makes one, and dtensor takes it"
+            raise AttributeError(
+                f"'Mesh' object has no attribute '{name}'{hint}", name=name, obj=self
+            )
 
     def __enter__(self) -> NoReturn:
         raise TypeError("a Mesh is not entered; write `with dtensor.default_mesh(mesh):`")

@@ -19,6 +19,9 @@ __version__ = "0.1.0"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 if TYPE_CHECKING:
+    from dtensor import numpy as numpy
+    from dtensor import random as random
+    from dtensor import tpu as tpu
     from dtensor.compiler.api import jit as jit
     from dtensor.compiler.auto_layouts import AutoLayouts as AutoLayouts
     from dtensor.compiler.auto_layouts import auto_layouts as auto_layouts
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
     from dtensor.passes.cost.model import CostModel as CostModel
     from dtensor.passes.cost.model import Link as Link
     from dtensor.passes.pipeline_text import PipelineError as PipelineError
+    from dtensor.passes.reports.cost import Collective as Collective
     from dtensor.runtime.array import DTensor as DTensor
     from dtensor.runtime.array import from_jax as from_jax
     from dtensor.runtime.checkpoint.checkpoint import DTensorCheckpoint as DTensorCheckpoint
@@ -201,6 +205,7 @@ _HOMES = {
         "Link",
     ),
     "dtensor.passes.pipeline_text": ("PipelineError",),
+    "dtensor.passes.reports.cost": ("Collective",),
     "dtensor.runtime.clients.accelerators": (
         "initialize_accelerator_system",
         "initialize_multi_client",
@@ -254,17 +259,19 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 
-def __getattr__(name: str) -> object:
-    if name in _SUBMODULES:
-        return load(f"dtensor.{name}")
-    if name not in _HOME_OF:
-        from dtensor.dialect.diagnostics import did_you_mean
+if not TYPE_CHECKING:  # which then find misspelt names
 
-        # Names that begin so are what tools ask every module for, often.
-        hint = "" if name.startswith("_") else did_you_mean(name, __all__, listed=False)
-        raise AttributeError(f"module 'dtensor' has no attribute '{name}'{hint}")
-    value = globals()[name] = getattr(load(_HOME_OF[name]), name)
-    return value
+    def __getattr__(name: str) -> object:
+        if name in _SUBMODULES:
+            return load(f"dtensor.{name}")
+        if name not in _HOME_OF:
+            from dtensor.dialect.diagnostics import did_you_mean
+
+            # Names that begin so are what tools ask every module for, often.
+            hint = "" if name.startswith("_") else did_you_mean(name, __all__, listed=False)
+            raise AttributeError(f"module 'dtensor' has no attribute '{name}'{hint}")
+        value = globals()[name] = getattr(load(_HOME_OF[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:

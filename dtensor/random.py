@@ -1,5 +1,7 @@
 """Random numbers by seed, equal in every layout and on every mesh; the names are tf.random's."""
 
+from typing import TYPE_CHECKING
+
 from dtensor.compiler.random import dropout as dropout
 from dtensor.compiler.random import stateless_random_normal as stateless_random_normal
 from dtensor.compiler.random import stateless_random_uniform as stateless_random_uniform
@@ -21,6 +23,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    known = did_you_mean(name, __all__)
-    raise AttributeError(f"module 'dtensor.random' has no attribute '{name}'{known}")
+if not TYPE_CHECKING:  # which then find misspelt names
+
+    def __getattr__(name: str) -> object:
+        known = did_you_mean(name, __all__)
+        raise AttributeError(f"module 'dtensor.random' has no attribute '{name}'{known}")

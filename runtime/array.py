@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import jax
 import numpy as np
@@ -326,16 +326,20 @@ class DTensor(Operators):
 
         return array_html(self.shape, str(self.dtype), self.layout, texts.values(self))
 
-    def __getattr__(self, name: str) -> Any:
-        # Only names that a DTensor lacks come here.
-        hint, instead = "", instead_of_torch(name)
-        if instead is not None:
-            hint = f"; write {instead}"
-        elif not name.startswith("_") and hasattr(type(self._array), name):
-            hint = f", but a jax.Array has: write x.to_jax().{name}"
-        raise AttributeError(
-            f"'{type(self).__name__}' object has no attribute '{name}'{hint}", name=name, obj=self
-        )
+    if not TYPE_CHECKING:  # which then find misspelt names
+
+        def __getattr__(self, name: str) -> Any:
+            # Only names that a DTensor lacks come here.
+            hint, instead = "", instead_of_torch(name)
+            if instead is not None:
+                hint = f"; write {instead}"
+            elif not name.startswith("_") and hasattr(type(self._array), name):
+                hint = f", but a jax.Array has: write x.to_jax().{name}"
+            raise AttributeError(
+                f"'{type(self).__name__}' object has no attribute '{name}'{hint}",
+                name=name,
+                obj=self,
+            )
 
 
 new_dtensor = DTensor.__new__

@@ -22,7 +22,7 @@ coordination.resets.append(_devices_of.clear)
 
 
 def create_mesh(
-    mesh_dims: Mapping[str, int] | Iterable[tuple[str, int]] | None = None,
+    mesh_dims: Mapping[str, int] | Iterable[tuple[str, int] | list[str | int]] | None = None,
     mesh_name: str = "",
     devices: Sequence[jax.Device | int | str | DeviceSpec] | None = None,
     device_type: str | None = None,
@@ -31,8 +31,8 @@ def create_mesh(
     """A mesh over the devices that jax has.
 
     Args:
-        mesh_dims: `(name, size)` pairs or a mapping, major axis first; sizes in devices, one of
-            them -1 for as many as there are. None is one axis `x` over all devices.
+        mesh_dims: `(name, size)` pairs, tuples or lists, or a mapping, major axis first; sizes in
+            devices, one of them -1 for as many as there are. None is one axis `x` over all devices.
         mesh_name: name of the mesh, an identifier; its symbol in MLIR.
         devices: the devices in row-major mesh order, or in a NumPy array of the mesh's shape: jax
             devices, their ids, or names such as `CPU:3`. None takes the first ones jax lists.

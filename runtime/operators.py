@@ -15,6 +15,11 @@ from dtensor.runtime.eager import Slot
 if TYPE_CHECKING:
     from dtensor.runtime.array import DTensor
 
+    class ArrayProperty:
+        """What `property` is to type checkers, of an array that an array has."""
+
+        def __get__(self, x: Any, owner: Any = None, /) -> DTensor: ...
+
 # Each name has its line, so that type checkers see what there is; a call costs microseconds, so
 # nothing stands between an operator and the engine. `x += y` is `x = x + y`.
 
@@ -41,8 +46,8 @@ def _unary(name: str) -> Callable[[Any], DTensor]:
     return lambda self: Slot.engine.unary(name, self)
 
 
-def _property(name: str, what: str) -> property:
-    return property(_unary(name), doc=what)
+def _property(name: str, what: str) -> ArrayProperty:
+    return property(_unary(name), doc=what)  # type: ignore[return-value]
 
 
 def named(method: Callable[..., Any], name: str, what: str) -> Callable[..., Any]:
@@ -279,11 +284,15 @@ class Part:
     def __repr__(self) -> str:
         return f"at({self._x!r})[{self._index!r}]"
 
-    def __getattr__(self, name: str) -> Any:
-        methods = [word for word in vars(Part) if not word.startswith("_")]
-        raise AttributeError(
-            f"x.at[index] has no method '{name}'{did_you_mean(name, methods)}", name=name, obj=self
-        )
+    if not TYPE_CHECKING:  # which then find misspelt names
+
+        def __getattr__(self, name: str) -> Any:
+            methods = [word for word in vars(Part) if not word.startswith("_")]
+            raise AttributeError(
+                f"x.at[index] has no method '{name}'{did_you_mean(name, methods)}",
+                name=name,
+                obj=self,
+            )
 
     def get(self, **how: Any) -> DTensor:
         """The elements there, as `x[index]`; `fill_value` for those out of bounds, by `mode`."""

@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -23,6 +23,9 @@ from dtensor.runtime.padding import Shape, from_host, lengthened, ranges_of
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout, layout_anywhere
 from dtensor.runtime.tracing import is_eager
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs  # type checkers have it, whether it is installed or not
 
 
 def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
@@ -190,7 +193,7 @@ def fetch_layout(tensor: Any) -> Layout | None:
     return None if found is None else found.closed()
 
 
-def is_dtensor(tensor: Any) -> bool:
+def is_dtensor(tensor: Any) -> TypeIs[DTensor]:
     """Whether a value is a DTensor, or a variable of one; False for anything else."""
     return isinstance(tensor, DTensor)
 

@@ -48,7 +48,7 @@ class VariableFacts(DTensor):
     __slots__ = ("_kind", "_own", "_save_as_bf16", "_value", "name", "trainable")
     __hash__ = None  # type: ignore[assignment]  # == compares elements
 
-    def value(self) -> Any:
+    def value(self) -> DTensor:
         """The value at this moment: a DTensor, or in a traced function an array of jax."""
         raise AssertionError(f"{type(self).__name__} does not define value()")
 

@@ -105,7 +105,7 @@ class DVariable(VariableFacts):
 
     # Reading.
 
-    def value(self) -> Any:
+    def value(self) -> DTensor:
         """The value at this moment: a DTensor, which later assignments do not change.
 
         In a function that `dtensor.jit` or jax traces it is a jax.Array: the traced value, or under
@@ -116,9 +116,11 @@ class DVariable(VariableFacts):
             RuntimeError: the value is lost.
         """
         array = self._array
-        return dtensor_of(array, self._own) if is_eager() else true_array(array, self._own)
+        traced: Any = None if is_eager() else true_array(array, self._own)
+        value: DTensor = dtensor_of(array, self._own) if traced is None else traced
+        return value
 
-    def read_value(self) -> Any:
+    def read_value(self) -> DTensor:
         """The same as `value()`."""
         return self.value()
 

@@ -238,7 +238,7 @@ def test_a_rate_of_dropout_is_any_number() -> None:
 
 def test_dropout_needs_a_floating_point_dtensor() -> None:
     with pytest.raises(TypeError, match="dropout needs a DTensor, got ndarray"):
-        dr.dropout(np.ones(3), 0.5, seed=1)
+        dr.dropout(np.ones(3), 0.5, seed=1)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="floating-point type, got int32"):
         dr.dropout(placed(np.ones(3, np.int32), MESH_3X2), 0.5, seed=1)
 

@@ -89,7 +89,11 @@ def softmax() -> Program:
 def exchange() -> Program:
     mesh = line()
     rows, columns = dtensor.Layout(["d", U], mesh), dtensor.Layout([U, "d"], mesh)
-    return (lambda x: jnp.sort(dtensor.relayout(x, columns), 0)), (shaped(16, 24),), (rows,), rows
+
+    def sort(x: jax.Array) -> jax.Array:
+        return jnp.sort(dtensor.relayout(x, columns), 0)
+
+    return sort, (shaped(16, 24),), (rows,), rows
 
 
 def moves(element: Any) -> Program:

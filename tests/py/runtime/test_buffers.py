@@ -90,9 +90,9 @@ def test_elements_as_a_list() -> None:
 def test_what_a_dtensor_lacks() -> None:
     x = copy_to_mesh(VALUES, LAYOUTS[0])
     with pytest.raises(AttributeError, match=r"'DTensor' .* 'nonzero', but .* x\.to_jax\(\)\.nonz"):
-        x.nonzero()
+        x.nonzero()  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"'DTensor' object has no attribute 'shpae'$"):
-        _ = x.shpae
+        _ = x.shpae  # type: ignore[attr-defined]
     assert not hasattr(DTensor.__new__(DTensor), "_array")
 
 

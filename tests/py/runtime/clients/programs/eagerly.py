@@ -62,9 +62,9 @@ with pytest.raises(dtensor.ClientError, match="differ in argument a: checksum"):
 with jax.disable_jit():
     np.testing.assert_array_equal(dtensor.relayout(doubled(values), whole), 2 * values)
 with jax.debug_nans(True):  # one client finds a NaN, and the other goes on without it
-    product = dtensor.jit(lambda a: jnp.log(a) @ a.T, mesh=mesh, in_layouts=[a.layout])
+    logarithm = dtensor.jit(lambda a: jnp.log(a) @ a.T, mesh=mesh, in_layouts=[a.layout])
     with pytest.raises(FloatingPointError, match="nan") if me else nullcontext():
-        product(np.where(values > 30, -1, values + 1))
+        logarithm(np.where(values > 30, -1, values + 1))
     dtensor.copy_to_mesh(holes[:5], a.layout).to_jax()
 ref = jax.new_ref(jnp.ones(values.shape))  # each client has one of its own
 dtensor.jit(lambda a, ref: ref.__setitem__(..., a + ref[...]))(a, ref)
