@@ -36,7 +36,8 @@ started again, on every machine; the program goes on from its last checkpoint. O
 the program; what comes after it is the program's.
 
 exit status: 0 all clients ended well; that of the client that failed first, 128 + the signal if one
-killed it; 124 after --timeout; 130 after Ctrl-C; 2 for a command line that cannot be followed.
+killed it; 1 if what they print cannot be written; 124 after --timeout; 130 after Ctrl-C; 2 for a
+command line that cannot be followed.
 """
 _LONGEST_SECONDS = 1e6
 _LAUNCHERS = ("MASTER_ADDR", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NODELIST")
@@ -88,6 +89,10 @@ def problem(options: argparse.Namespace) -> str | None:
             return f"--{name.replace('_', '-')} is {value}; it must be above 0, up to {most:.0f}"
     if options.max_restarts < 0:
         return f"--max-restarts is {options.max_restarts}; it must be 0 or more"
+    if options.port is not None and options.nnodes > 1:
+        return (
+            "--port is for clients of one machine; on several, --address has the port of client 0"
+        )
     if options.port is not None and not 1 <= options.port <= 65536 - options.clients:
         return (
             f"--port is {options.port}; it must be 1 to {65536 - options.clients}, so that "

@@ -268,6 +268,10 @@ def test_on_a_terminal_clients_have_colours(program: Path) -> None:
         (["-n", "2", "--timeout", "nan", "x.py"], "--timeout is nan; it must be above 0"),
         (["-n", "2", "--timeout", "inf", "x.py"], "--timeout is inf; it must be above 0, up to 1"),
         (["-n", "2", "--port", "65535", "x.py"], "--port is 65535; it must be 1 to 65534"),
+        (
+            ["-n", "2", "--nnodes", "2", "--address", "a:1", "--port", "9000", "x.py"],
+            "--port is for clients of one machine; on several, --address has the port of client 0",
+        ),
         (["-n", "2", "--max-restarts", "-1", "x.py"], "--max-restarts is -1; it must be 0 or more"),
         (
             ["-n", "2", "--nnodes", "2", "--node-rank", "2", "x.py"],
