@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.dialect.mlir import Value, ir, made_by, users
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import place_behind
 from dtensor.passes.cuts.names import CONCATENATE, SLICE
@@ -29,7 +29,7 @@ def read_parts(function: Rewriting) -> None:
     """Let slices read the joined part in which all lies that they read."""
     for op in function.named(SLICE):
         value, starts = op.operands[0], None
-        while (joined := made_by(CONCATENATE, value)) is not None:
+        while (joined := _joined_for(value)) is not None:
             dim = integer(joined.attributes["dimension"])
             first, limits, strides = starts or slice_numbers(op)
             found = _part_of(joined, dim, first[dim], limits[dim])
@@ -40,6 +40,13 @@ def read_parts(function: Rewriting) -> None:
         if starts is not None:
             make = Builder(op, function.made)
             function.replace(op, make.slice(value, *starts))
+
+
+def _joined_for(value: Value) -> ir.Operation | None:
+    """What joins the parts of a value of which slices alone are read."""
+    joined = made_by(CONCATENATE, value)
+    is_sliced = joined is not None and all(user.name == SLICE for user in users(value))
+    return joined if is_sliced else None
 
 
 def _part_of(joined: ir.Operation, dim: int, start: int, limit: int) -> tuple[Value, int] | None:

@@ -93,9 +93,7 @@ class Rewriter:
                 continue
             if taken & {axis.name for axis in word.axes}:
                 continue
-            if self._may_move(value, d, words):
-                continue
-            if -(-true[d] // word.split) * word.split == longer[d]:
+            if not self._may_move(value, d, words):
                 dims[d] = word
         return Layout.of(dims, self.mesh)
 

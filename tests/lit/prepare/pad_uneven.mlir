@@ -119,12 +119,12 @@ func.func @transformed(%a: tensor<6xcomplex<f32>> {dtensor.layout = #dtensor.lay
 // -----
 
 // The half of a transform of real numbers that is kept is split as they are, though not given so. It
-// is as long as they are, for which a plan takes less than for 12 elements.
+// is as long as a result of 9 elements over 4 devices: then nothing of it moves to another one.
 
 // CHECK-LABEL: func.func @halved
 func.func @halved(%a: tensor<16xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> tensor<9xf32> {
-  // CHECK: %[[HALF:.*]] = "dtensor.fft"(%arg0) {{.*}}fft_length = array<i64: 16>, fft_type = #stablehlo<fft_type RFFT>} : (tensor<16xf32>) -> tensor<16xcomplex<f32>>
-  // CHECK: stablehlo.real %[[HALF]] : (tensor<16xcomplex<f32>>) -> tensor<16xf32>
+  // CHECK: %[[HALF:.*]] = "dtensor.fft"(%arg0) {{.*}}fft_length = array<i64: 16>, fft_type = #stablehlo<fft_type RFFT>} : (tensor<16xf32>) -> tensor<12xcomplex<f32>>
+  // CHECK: stablehlo.real %[[HALF]] : (tensor<12xcomplex<f32>>) -> tensor<12xf32>
   %0 = stablehlo.fft %a, type = RFFT, length = [16] : (tensor<16xf32>) -> tensor<9xcomplex<f32>>
   %1 = stablehlo.real %0 : (tensor<9xcomplex<f32>>) -> tensor<9xf32>
   return %1 : tensor<9xf32>
@@ -389,4 +389,20 @@ func.func @any_body(%a: tensor<6x3xf32> {dtensor.layout = #dtensor.layout<@mesh,
     stablehlo.return %3 : tensor<f32>
   }
   return %0 : tensor<3xf32>
+}
+
+// -----
+
+// What windows leave of a split dimension is a result of its own size, though it was longer inside.
+
+// CHECK-LABEL: func.func @shortened(%arg0: tensor<32xf32> {{.*}}) -> (tensor<24xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>})
+func.func @shortened(%a: tensor<32xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}) -> tensor<21xf32> {
+  // CHECK: %[[LONG:.*]] = "dtensor.splice"(%{{.*}})
+  // CHECK: %[[SUM:.*]] = stablehlo.add %[[LONG]], %{{.*}} : tensor<32xf32>
+  // CHECK: %[[RESULT:.*]] = stablehlo.slice %[[SUM]] [0:24]
+  // CHECK: return %[[RESULT]]
+  %0 = stablehlo.slice %a [11:32] : (tensor<32xf32>) -> tensor<21xf32>
+  %1 = stablehlo.slice %a [0:21] : (tensor<32xf32>) -> tensor<21xf32>
+  %2 = stablehlo.add %0, %1 : tensor<21xf32>
+  return %2 : tensor<21xf32>
 }
