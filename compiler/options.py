@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from dtensor.passes.cost.machine import Machine
 from dtensor.passes.cost.model import CostModel
 from dtensor.passes.planning.limits import EFFORTS
 from dtensor.runtime.shardings import AnyMesh
+
+EffortName = Literal["fast", "normal", "best"]
+"""How hard a plan may be searched for; passes/planning/limits.py says what each is."""
 
 REDUCE_DTYPES = ("float32", "float64", "bfloat16", "float16")
 
@@ -63,7 +66,7 @@ class CompileOptions:
     reduce_dtype: str | None = None
     machine: Machine | str | Path | None = None
     cost: CostModel | None = None
-    effort: str = "normal"
+    effort: EffortName = "normal"
     pipeline: str | None = None
     print_ir_after: tuple[str, ...] = ()
     ops: Sequence[DefinedOp] = ()

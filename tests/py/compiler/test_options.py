@@ -35,7 +35,7 @@ def test_values_that_mean_nothing_are_refused() -> None:
     with pytest.raises(
         CompileError, match="effort is 'slow'; it must be one of fast, normal, best"
     ):
-        CompileOptions(effort="slow")
+        CompileOptions(effort="slow")  # type: ignore[arg-type]
     with pytest.raises(CompileError, match="must be a tuple of pass names"):
         CompileOptions(print_ir_after="dtensor-import")  # type: ignore[arg-type]
 

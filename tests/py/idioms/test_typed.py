@@ -101,6 +101,8 @@ def test_programs() -> None:
     assert_type(compiled.explain(), str)
     with pytest.raises(TypeError, match="did you mean 'in_layouts'"):
         dtensor.jit(total, in_layout=rows().layout)  # type: ignore[call-overload]
+    with pytest.raises(dtensor.CompileError, match="effort is 'fastest'"):
+        CompileOptions(effort="fastest")  # type: ignore[arg-type]
     assert_type(CompileOptions().strict, bool | dtensor.Budget)
 
 

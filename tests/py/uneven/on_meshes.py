@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from dtensor.compiler.api import jit
-from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.options import CompileOptions, EffortName
 from dtensor.compiler.relayout import relayout
 from dtensor.compiler.stages import Compiled
 from dtensor.dialect.layout import UNSHARDED, Layout
@@ -60,7 +60,7 @@ def check(
     absolute: float = 0.0,
     in_layouts: Any = None,
     out_layouts: Any = None,
-    effort: str = "normal",
+    effort: EffortName = "normal",
 ) -> Compiled:
     """Compile and run; the results must be those of one device.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dtensor.compiler.api import jit
-from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.options import CompileOptions, EffortName
 from dtensor.compiler.relayout import relayout
 from dtensor.compiler.stages import Compiled
 from dtensor.dialect.layout import Layout
@@ -134,7 +134,8 @@ def test_what_was_planned_to_choose_is_not_planned_again(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("dtensor.passes.propagation.propagate.make_plan", counted)
     layouts = (Layout(["x", "y", None], GRID),)
-    for effort, count in (("normal", 2), ("fast", 1)):
+    efforts: list[tuple[EffortName, int]] = [("normal", 2), ("fast", 1)]
+    for effort, count in efforts:
         plans.clear()
         options = CompileOptions(effort=effort)
         jit(mixed, mesh=GRID, in_layouts=layouts, options=options).lower(

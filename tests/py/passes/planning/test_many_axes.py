@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import pytest
 
 import dtensor
+from dtensor.compiler.options import EffortName
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.planning import solve as solving
 from dtensor.passes.planning import strategies
@@ -112,7 +113,7 @@ def step(weights: Any, x: Any, y: Any) -> Any:
     return jax.tree.map(lambda w, g: w - 0.1 * g, weights, jax.grad(loss)(weights))
 
 
-def lowered_step(mesh: dtensor.Mesh, effort: str = "normal") -> Any:
+def lowered_step(mesh: dtensor.Mesh, effort: EffortName = "normal") -> Any:
     """The step of a large batch, whose weights are split over `model` and what else there is."""
     array: Any = jax.ShapeDtypeStruct
     weights = (array((96, 160), jnp.float32), array((160, 48), jnp.float32))
@@ -131,7 +132,7 @@ def lowered_step(mesh: dtensor.Mesh, effort: str = "normal") -> Any:
 @pytest.mark.sweep
 @pytest.mark.parametrize("effort", ["fast", "normal", "best"])
 @pytest.mark.parametrize("names", [["fsdp"], ["fsdp", "part"]])
-def test_small_weights_move_and_a_large_batch_stays(names: list[str], effort: str) -> None:
+def test_small_weights_move_and_a_large_batch_stays(names: list[str], effort: EffortName) -> None:
     axes = [("data", 2), *((name, 2) for name in names), ("model", 2)]
     planned = lowered_step(dtensor.Mesh.abstract(axes), effort)
     devices = 2 ** len(axes)
