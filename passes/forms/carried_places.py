@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of
 from dtensor.dialect.names import DIM, REVERSE, SCAN
 from dtensor.passes.builder import Builder, filling
 from dtensor.passes.cuts.names import REDUCE_WINDOW
 from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.cuts.runs import Runs
 from dtensor.passes.ops.attributes import integer, is_identity, shape_of, splat_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.elementwise import is_scalar_work
-from dtensor.passes.ops.indexing import indexed_dims
+from dtensor.passes.ops.indexing import IndexedDims, indexed_dims
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.patterns import adds_ones
 from dtensor.passes.ops.reduction import Reduction
@@ -36,24 +39,27 @@ def replace_lookup(gather: ir.Operation, function: Rewriting) -> None:
     """Carry the rows of a split table along with the running maximum of places."""
     dims = indexed_dims(gather, [*map(shape_of, gather.operands)])
     table, vectors = gather.operands
-    if len(dims.picked) != 1 or len(dims.spread) != 1 or dims.cut or dims.partly or dims.batching:
+    if len(dims.picked) != 1 or len(dims.spread) != 1 or dims.cut or dims.partly:
         return
-    (dim, _), (_, row) = dims.picked[0], dims.spread[0]
-    if not function.shards.splits((table, dim)):
+    if not function.shards.splits((table, dims.picked[0][0])):
         return
     path = _Path()
     if not path.leads(vectors, _MOST) or len(path.ends) != 1:
         return
     (running,) = path.ends.values()
-    if not _holds_known(running.given, _MOST):
+    walked = sorted([*dims.spread, *((i, r) for _, i, r in dims.batching)])
+    (index, row), places = dims.spread[0], [r for _, r in walked]
+    is_along = running.dim == [i for i, _ in walked].index(index)
+    if len(places) != len(shape_of(running.given)) or not is_along:
         return
     make = Builder(gather, function.made)
-    looked_up = _LookedUp(gather, row, running, path.works, make)
+    looked_up = _LookedUp(gather, dims, places, running, path.works, make)
+    if not looked_up.is_known(running.given, _MOST):
+        return
     rows = looked_up.at(running.given)
-    shape = shape_of(rows)
-    places = make.broadcast(running.given, shape, [row])
+    wide = make.broadcast(running.given, shape_of(rows), places)
     scan = build.scan(
-        [places, rows], row, running.is_reverse, loc=gather.location, ip=ir.InsertionPoint(gather)
+        [wide, rows], row, running.is_reverse, loc=gather.location, ip=ir.InsertionPoint(gather)
     )
     function.made.append(scan)
     _choose(scan.regions[0].blocks[0], running.direction)
@@ -67,12 +73,14 @@ class _Running:
     Attributes:
         result: what is looked up.
         given: the places.
+        dim: along which they are compared.
         direction: "GT" of the largest, "LT" of the smallest.
         is_reverse: whether it begins with the last.
     """
 
     result: Value
     given: Value
+    dim: int
     direction: str
     is_reverse: bool
 
@@ -81,32 +89,41 @@ class _Running:
         """What a value is; None if it is none."""
         op = maker_of(value)
         way = _WAYS.get(op.name) if op is not None and len(op.results) == 1 else None
-        if op is None or way is None or len(shape_of(value)) != 1:
+        found = way(op) if op is not None and way is not None else None
+        if op is None or found is None:
             return None
-        reduction, is_reverse = combiner(op.regions[0]), way(op)
-        if reduction not in _DIRECTIONS or is_reverse is None:
+        reduction, (dim, is_reverse) = combiner(op.regions[0]), found
+        if reduction not in _DIRECTIONS:
             return None
-        return _Running(value, op.operands[0], _DIRECTIONS[reduction], is_reverse)
+        return _Running(value, op.operands[0], dim, _DIRECTIONS[reduction], is_reverse)
 
 
 _DIRECTIONS = {Reduction.MAX: "GT", Reduction.MIN: "LT"}
 
 
-def _of_windows(op: ir.Operation) -> bool | None:
-    """Whether windows begin with the last element; None if they do not hold all up to one."""
+_Way = tuple[int, bool]  # the dimension, and whether it begins with the last
+
+
+def _of_windows(op: ir.Operation) -> _Way | None:
+    """How windows scan; None if they do not hold all up to one, along one dimension."""
     info, reduction = OpInfo.of(op), combiner(op.regions[0])
     if info is None or reduction is None or not is_identity(op.operands[1], reduction):
         return None
-    (window,) = windows_of(info)
-    is_scan = window.is_bare and scans(window, info.operand_shapes[0][0])
-    return window.low == 0 if is_scan else None
+    windows, sizes = windows_of(info), info.operand_shapes[0]
+    along = [d for d, window in enumerate(windows) if window.size > 1]
+    if len(along) != 1 or not all(window.is_bare for window in windows):
+        return None
+    (dim,) = along
+    others = [w.tiles(n) for d, (w, n) in enumerate(zip(windows, sizes, strict=True)) if d != dim]
+    is_scan = scans(windows[dim], sizes[dim]) and all(others)
+    return (dim, windows[dim].low == 0) if is_scan else None
 
 
-def _of_scan(op: ir.Operation) -> bool | None:
-    return bool(integer(op.attributes[REVERSE])) if integer(op.attributes[DIM]) == 0 else None
+def _of_scan(op: ir.Operation) -> _Way:
+    return integer(op.attributes[DIM]), bool(integer(op.attributes[REVERSE]))
 
 
-_WAYS: dict[str, Callable[[ir.Operation], bool | None]] = {
+_WAYS: dict[str, Callable[[ir.Operation], _Way | None]] = {
     REDUCE_WINDOW: _of_windows,
     SCAN: _of_scan,
 }
@@ -140,46 +157,63 @@ class _Path:
         return True
 
 
-def _holds_known(value: Value, most: int) -> bool:
-    """Whether a value chooses between places that are known."""
-    choice = made_by("stablehlo.select", value)
-    if choice is None:
-        return known_integers(value) is not None
-    if shape_of(choice.operands[0]) != shape_of(value) or not most:
-        return False
-    return all(_holds_known(each, most // 2) for each in choice.operands[1:])
-
-
 @dataclass(frozen=True)
 class _LookedUp:
     """A lookup, to be written for other places than the largest so far.
 
     Attributes:
         gather: the lookup.
-        row: the dimension of its result that walks the places.
+        dims: its dimensions.
+        places: those of its result that the places have.
         running: the largest so far.
         works: what makes index vectors of them.
         make: creates operations before the lookup.
     """
 
     gather: ir.Operation
-    row: int
+    dims: IndexedDims
+    places: list[int]
     running: _Running
     works: list[ir.Operation]
     make: Builder
 
+    def is_known(self, places: Value, most: int) -> bool:
+        """Whether places choose between known ones, at which rows can be looked up."""
+        choice = made_by("stablehlo.select", places)
+        if choice is None:
+            return self._row_of_each(places) is not None
+        if shape_of(choice.operands[0]) != shape_of(places) or not most:
+            return False
+        return all(self.is_known(each, most // 2) for each in choice.operands[1:])
+
     def at(self, places: Value) -> Value:
         """The rows at places, which choose between known ones."""
-        choice = made_by("stablehlo.select", places)
+        make, choice = self.make, made_by("stablehlo.select", places)
         if choice is not None:
             yes, no = map(self.at, choice.operands[1:])
-            return self.make.select(choice.operands[0], yes, no, [self.row])
+            return make.select(choice.operands[0], yes, no, self.places)
+        rows, (dim, _) = self._row_of_each(places), self.dims.picked[0]
+        assert rows is not None, "places that are known"
+        found, spread = rows.taken(make, self.gather.operands[0], dim), self.dims.spread[0][1]
+        pairs = [(dim, spread), *self.dims.full, *((o, r) for o, _, r in self.dims.batching)]
+        return make.transpose(found, [o for o, _ in sorted(pairs, key=lambda pair: pair[1])])
+
+    def _row_of_each(self, places: Value) -> Runs | None:
+        """The rows that are looked up, if they are known, alike for all columns, and few runs."""
         known = {self.running.result: places}
-        point = ir.InsertionPoint(self.gather)
-        for op in (*self.works, self.gather):
-            copy_to(point, op, known)
-            self.make.note(operation_of(known[op.results[0]]))
-        return known[self.gather.results[0]]
+        for op in self.works:
+            copy_to(ir.InsertionPoint(self.gather), op, known)
+            self.make.note(operation_of(known[op.results[0]]))  # erased, as nobody reads it
+        vectors = self.gather.operands[1]
+        found = known_integers(known.get(vectors, vectors))
+        if found is None:
+            return None
+        rows = np.moveaxis(found.reshape(shape_of(places)), self.running.dim, 0)
+        columns = rows.reshape(len(rows), -1)
+        if not columns.size or (columns != columns[:, :1]).any():
+            return None
+        last = shape_of(self.gather.operands[0])[self.dims.picked[0][0]] - 1
+        return Runs.of(np.clip(columns[:, 0], 0, last))
 
 
 def _choose(block: ir.Block, direction: str) -> None:

@@ -85,6 +85,28 @@ def test_rows_are_carried() -> None:
     run(columns, LINE, [[None, "x"], SPLIT], numbers((6, N)), marks(), out=[None, "x"])
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_each_column_by_itself(axis: int) -> None:
+    x = gaps(N * 12).reshape((N, 12) if axis == 0 else (12, N))
+
+    def program(x: Any) -> Any:
+        places = jnp.expand_dims(COUNT(N), 1 - axis)
+        found = lax.cummax(jnp.where(jnp.isnan(x), 0, places), axis=axis)
+        return jnp.take_along_axis(x, found, axis=axis)
+
+    specs = ["x", None] if axis == 0 else [None, "x"]
+    compiled = run(program, LINE, [specs], x, out=specs)
+    assert compiled.wire_bytes < 1000
+    both = ["y", "x"] if axis == 0 else ["x", "y"]
+    run(program, GRID, [both], x, out=both)
+
+    def fixed(x: Any) -> Any:
+        found = lax.cummin(jnp.where(jnp.isnan(x), 90, 100), axis=axis)
+        return jnp.take_along_axis(x, found, axis=axis, mode="clip")
+
+    run(fixed, LINE, [specs], x, out=specs)
+
+
 def test_places_that_nobody_knows_are_looked_up() -> None:
     def program(x: Any, places: Any) -> Any:
         return x[lax.cummax(places)]
