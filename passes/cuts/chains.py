@@ -18,6 +18,8 @@ from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
 from dtensor.passes.cuts.uses import USES, replaced_use
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
 
+_FEW = 8  # times as many elements are there already
+
 
 def fuse_chains(function: Rewriting) -> None:
     """Put chains together, and what is computed between them in the size of what was cut."""
@@ -61,7 +63,7 @@ class Fuser:
         if any(piece.source.value == op.results[0] for piece in pieces):
             return None
         pieces = [self._of_longer(piece, size) for piece in pieces]
-        pieces = [self._aligned(op, piece, dim, scope) for piece in pieces]
+        pieces = self._all_aligned(op, pieces, dim, scope)
         same = [piece for piece in pieces if not piece.fills and piece.source.size == size]
         if not same or (len(same) < len(pieces) and not self._fits(op, pieces, same, dim)):
             return None
@@ -101,6 +103,28 @@ class Fuser:
             return False
         reach = self.shards.reach(size, count, *places)
         return all(abs(piece.place - piece.start) <= reach for piece in same)
+
+    def _all_aligned(
+        self, op: ir.Operation, pieces: Sequence[Piece], dim: int, scope: int
+    ) -> list[Piece]:
+        """The pieces, where that can be of values as long as the result.
+
+        A few elements more of a value of which most is there already, such as ghost rows, are read
+        of that: what they are computed of need not reach further.
+        """
+        found: dict[int, Piece] = {}
+        most: dict[Source, int] = {}
+        for k in sorted(range(len(pieces)), key=lambda k: -pieces[k].count):
+            piece = pieces[k]
+            main = most.setdefault(piece.source, k)
+            given, long = pieces[main], found.get(main, piece)
+            is_few = _FEW * piece.count <= given.count and long.source.size != given.source.size
+            if main != k and is_few:
+                start = long.start - given.start + piece.start
+                found[k] = replace(piece, source=long.source, start=start)
+            else:
+                found[k] = self._aligned(op, piece, dim, scope)
+        return [found[k] for k in range(len(pieces))]
 
     def _aligned(self, op: ir.Operation, piece: Piece, dim: int, scope: int) -> Piece:
         """A piece; where that can be, of a value as long as the result."""

@@ -240,3 +240,34 @@ def test_the_gradient_of_rolls_side_by_side_moves_rows() -> None:
 
     compiled = run(jax.grad(total), LINE, [["x", UNSHARDED]], numbers((64, 6)))
     assert sent(compiled) <= 2 * 3 * 6 * 4
+
+
+def ghosts(kind: str) -> Form:
+    """A stencil over what is inside, and rows around that it does not compute."""
+
+    def step(u: Any) -> Any:
+        inner = (u[2:] + u[:-2] + 3 * u[1:-1]) % 8
+        first, last = {
+            "copied": (inner[:1], inner[-1:]),
+            "mirrored": (inner[1:2], inner[-2:-1]),
+            "around": (inner[-1:], inner[:1]),
+            "negated": (-inner[:1], -inner[-1:]),
+            "two": (inner[:2][::-1], inner[-1:]),
+        }[kind]
+        return jnp.concatenate([first, inner, last])[: u.shape[0]]
+
+    return step
+
+
+@pytest.mark.parametrize("kind", ["copied", "mirrored", "around", "negated", "two"])
+def test_ghost_rows_are_copied_of_what_is_computed(kind: str) -> None:
+    def steps(u: Any) -> Any:
+        return jax.lax.fori_loop(0, 20, lambda _, v: ghosts(kind)(v), u)
+
+    for size in (256, 258):
+        compiled = run(steps, LINE, [["x", UNSHARDED]], numbers((size, 6)), out=["x", UNSHARDED])
+        if kind != "negated":
+            rows = {"around": 4, "two": 3}.get(kind, 2) + (size == 258)
+            assert sent(compiled) <= 20 * rows * 6 * 4
+    run(jax.grad(lambda u: jnp.sum(ghosts(kind)(u) ** 2)), GRID, [["y", "x"]], numbers((16, 24)))
+    run(ghosts(kind), GRID, [[("y", "x"), UNSHARDED]], numbers((32, 5)))
