@@ -118,8 +118,8 @@ class Fuser:
             piece = pieces[k]
             main = most.setdefault(piece.source, k)
             given, long = pieces[main], found.get(main, piece)
-            is_few = _FEW * piece.count <= given.count and long.source.size != given.source.size
-            if main != k and is_few:
+            is_few = main != k and not piece.fills and _FEW * piece.count <= given.count
+            if is_few and long.source != given.source:
                 start = long.start - given.start + piece.start
                 found[k] = replace(piece, source=long.source, start=start)
             else:
