@@ -9,7 +9,7 @@ from __future__ import annotations
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir, replace_op
 from dtensor.passes.builder import Builder
-from dtensor.passes.importing.manual import list_groups
+from dtensor.passes.importing.groups import list_groups
 from dtensor.passes.ops.opdef import BY_DEVICE
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import walk

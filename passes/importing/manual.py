@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-
-import numpy as np
 
 from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
@@ -14,8 +11,8 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, forget, ir, ops_of, replace_op, terminator
 from dtensor.passes.builder import Builder, filling
-from dtensor.passes.creation import matrix_attr
 from dtensor.passes.functions import tensor_shape
+from dtensor.passes.importing.groups import check_groups, list_groups
 from dtensor.passes.ops.opdef import BY_DEVICE
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import BARRIER, CONTROL, dissolve, walk
@@ -71,6 +68,7 @@ def _clear(op: ir.Operation, name: str, mesh: Mesh, free: Axes) -> None:
         )
     if "replica_groups" in op.attributes:
         list_groups(op, mesh)
+    check_groups(op, name, mesh, free)
     if not free or (name == _CONSTRAINT and _asks_nothing(op)):
         _drop(op, name)
 
@@ -87,22 +85,6 @@ def _asks_nothing(op: ir.Operation) -> bool:
     text = str(op.attributes["sharding"])
     dims = text[text.index("[") + 1 : text.rindex("]")]
     return all(dim.strip() == "{?}" for dim in dims.split(",") if dim.strip())
-
-
-def list_groups(op: ir.Operation, mesh: Mesh) -> None:
-    """Write replica groups that jax 0.12 names by mesh axes as lists of devices."""
-    written = str(op.attributes["replica_groups"])
-    if not written.startswith("#stablehlo.replica_group_mesh_axes"):
-        return
-    axes = re.findall(r'name = "([^"]+)"', written)
-    sizes = dict(mesh.axes)
-    if "sub_axis" in written or any(axis not in sizes for axis in axes):
-        error(op, f"a collective in shard_map runs over {written}; name whole axes of the mesh")
-    devices = np.arange(mesh.size).reshape(list(sizes.values()))
-    order = [list(sizes).index(axis) for axis in axes]
-    groups = np.moveaxis(devices, order, range(-len(order), 0))
-    groups = groups.reshape(-1, math.prod(sizes[axis] for axis in axes))
-    op.attributes["replica_groups"] = matrix_attr(groups.tolist())
 
 
 def _rewrite(op: ir.Operation, read: Read, free: Axes) -> ir.Operation:

@@ -27,6 +27,165 @@ module @number_of_a_device {
 
 // -----
 
+// groups of devices that hold different shards, or the same, as the compiler likes
+module @groups_along_a_free_axis {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
+      // expected-error @+1 {{replica_groups of stablehlo.all_reduce differ along y, which this region of jax.shard_map leaves to the compiler; let them run over x alone, alike for each place along y, or make it manual too}}
+      %1 = "stablehlo.all_reduce"(%b) <{replica_groups = dense<[[0,1],[2,3],[4,5],[6,7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<4xf32>) -> tensor<4xf32>
+      sdy.return %1 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// groups that run over both axes
+module @groups_across_a_free_axis {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
+      // expected-error @+1 {{replica_groups of stablehlo.all_reduce differ along y, which this region of jax.shard_map leaves to the compiler; let them run over x alone, alike for each place along y, or make it manual too}}
+      %1 = "stablehlo.all_reduce"(%b) <{replica_groups = dense<[[0,5],[1,4],[2,7],[3,6]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<4xf32>) -> tensor<4xf32>
+      sdy.return %1 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// one group of all devices
+module @all_devices {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
+      // expected-error @+1 {{replica_groups of stablehlo.all_reduce differ along y, which this region of jax.shard_map leaves to the compiler; let them run over x alone, alike for each place along y, or make it manual too}}
+      %1 = "stablehlo.all_reduce"(%b) <{replica_groups = dense<[[0,1,2,3,4,5,6,7]]> : tensor<1x8xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<4xf32>) -> tensor<4xf32>
+      sdy.return %1 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// groups over x whose devices stand in another order at one place along y
+module @groups_unlike {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
+      // expected-error @+1 {{replica_groups of stablehlo.all_reduce differ along y, which this region of jax.shard_map leaves to the compiler; let them run over x alone, alike for each place along y, or make it manual too}}
+      %1 = "stablehlo.all_reduce"(%b) <{replica_groups = dense<[[4,0],[1,5],[2,6],[3,7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<4xf32>) -> tensor<4xf32>
+      sdy.return %1 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// devices that send to their neighbours along y
+module @pairs_along_a_free_axis {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
+      // expected-error @+1 {{source_target_pairs of stablehlo.collective_permute differ along y, which this region of jax.shard_map leaves to the compiler; let them run over x alone, alike for each place along y, or make it manual too}}
+      %1 = "stablehlo.collective_permute"(%b) <{source_target_pairs = dense<[[0,1],[4,5]]> : tensor<2x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : (tensor<4xf32>) -> tensor<4xf32>
+      sdy.return %1 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// devices that send along x, at one place along y only
+module @pairs_at_one_place {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
+      // expected-error @+1 {{source_target_pairs of stablehlo.collective_permute differ along y, which this region of jax.shard_map leaves to the compiler; let them run over x alone, alike for each place along y, or make it manual too}}
+      %1 = "stablehlo.collective_permute"(%b) <{source_target_pairs = dense<[[0,4],[4,0]]> : tensor<2x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : (tensor<4xf32>) -> tensor<4xf32>
+      sdy.return %1 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// a device that the mesh does not have
+module @no_such_device {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
+      // expected-error @+1 {{source_target_pairs of stablehlo.collective_permute names device 8, where mesh(x=2, y=4) has 8, counted from 0; name those}}
+      %1 = "stablehlo.collective_permute"(%b) <{source_target_pairs = dense<[[0,8],[8,0]]> : tensor<2x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : (tensor<4xf32>) -> tensor<4xf32>
+      sdy.return %1 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// without a channel, replica_groups are of replicas
+module @groups_of_replicas {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
+      // expected-error @+1 {{stablehlo.all_reduce has no channel_handle and no use_global_device_ids, so it would run over replicas, of which there is one; to run over devices, give it channel_handle and use_global_device_ids}}
+      %1 = "stablehlo.all_reduce"(%b) <{replica_groups = dense<[[0,4],[1,5],[2,6],[3,7]]> : tensor<4x2xi64>}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<4xf32>) -> tensor<4xf32>
+      sdy.return %1 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// with a channel alone, they are of replicas too
+module @groups_without_global_ids {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x", ?}]>] out_shardings=[<@mesh, [{"x", ?}]>] manual_axes={"x"} (%b: tensor<4xf32>) {
+      // expected-error @+1 {{stablehlo.all_reduce has no use_global_device_ids, so it would run over replicas, of which there is one; to run over devices, give it channel_handle and use_global_device_ids}}
+      %1 = "stablehlo.all_reduce"(%b) <{replica_groups = dense<[[0,4],[1,5],[2,6],[3,7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<4xf32>) -> tensor<4xf32>
+      sdy.return %1 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
 // shards that the axes left to the planner do not divide
 module @uneven_shards {
   sdy.mesh @mesh = <["x"=2, "y"=4]>
