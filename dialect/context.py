@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from dtensor.dialect.borders import settle_border
 from dtensor.dialect.diagnostics import Diagnostic, LocatedError, Place, from_mlir, name_source
+from dtensor.dialect.encoding import BYTECODE_MAGIC, decodable, opaque_texts
 from dtensor.dialect.mlir import every, extend_context, ir
 from dtensor.dialect.modules import read_module
 from dtensor.dialect.resources import inline_resources
 
-BYTECODE_MAGIC = b"ML\xefR"
 _PROPERTIES = re.compile(r'"dtensor\.[^"]*"\s*\([^)]*\)\s*<\{')
 
 
@@ -48,7 +48,7 @@ def parse_module(source: str | bytes, filename: str = "<string>", first_line: in
     if isinstance(source, str):
         source = inline_resources("\n" * (first_line - 1) + source, filename)
     try:
-        module = read_module(source)
+        module = _decodable_module(source)
     except ir.MLIRError as failure:
         found = [item if item.place else _at_start(item, filename) for item in from_mlir(failure)]
         raise LocatedError.of([_explained(item) for item in found]) from None
@@ -60,6 +60,15 @@ def parse_module(source: str | bytes, filename: str = "<string>", first_line: in
     if is_bytecode or (isinstance(source, str) and _PROPERTIES.search(source)):
         _properties_to_attributes(module)
     settle_border(module)
+    return module
+
+
+def _decodable_module(source: str | bytes) -> ir.Module:
+    """Read a module whose text jaxlib can give to Python."""
+    readable = decodable(source)
+    module = read_module(readable)
+    if readable is not source and (kept := opaque_texts(module)):
+        module = read_module(decodable(source, kept))
     return module
 
 

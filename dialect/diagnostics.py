@@ -128,19 +128,27 @@ def name_source(context: ir.Context, filename: str) -> None:
     context.dtensor_source_name = filename  # type: ignore[attr-defined]
 
 
-def _frames(location: ir.Location, name: str = "") -> Iterator[tuple[ir.FileLineColLoc, str]]:
+_AGAIN = 16  # how often one part of a location is looked at: parts may share parts without end
+
+
+def _frames(location: ir.Location) -> Iterator[tuple[ir.FileLineColLoc, str]]:
     """The frames, and the functions that they are in: a function's name stands around its line."""
-    if isinstance(location, ir.FileLineColLoc):
-        yield location, name
-    elif isinstance(location, ir.NameLoc):
-        is_path = "/" in location.name_str  # of jax's transformations
-        yield from _frames(location.child_loc, "" if is_path else location.name_str)
-    elif isinstance(location, ir.CallSiteLoc):
-        yield from _frames(location.callee)
-        yield from _frames(location.caller)
-    elif isinstance(location, ir.FusedLoc):
-        for child in location.locations:
-            yield from _frames(cast(ir.Location, child))
+    left = [(location, "")]
+    seen: dict[ir.Attribute, int] = {}  # a location itself has no hash that equal ones share
+    while left:
+        part, name = left.pop()
+        times = seen[part.attr] = seen.get(part.attr, 0) + 1
+        if times > _AGAIN:
+            continue
+        if isinstance(part, ir.FileLineColLoc):
+            yield part, name
+        elif isinstance(part, ir.NameLoc):
+            is_path = "/" in part.name_str  # of jax's transformations
+            left.append((part.child_loc, "" if is_path else part.name_str))
+        elif isinstance(part, ir.CallSiteLoc):
+            left += ((part.caller, ""), (part.callee, ""))
+        elif isinstance(part, ir.FusedLoc):
+            left += [(cast(ir.Location, child), "") for child in reversed(part.locations)]
 
 
 def frames(location: ir.Location) -> Iterator[Place]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from dtensor.dialect.diagnostics import frames, place_of
 from dtensor.dialect.mlir import ir
@@ -43,16 +43,46 @@ def all_ids(location: ir.Location) -> list[int]:
 
 
 def _ids(location: ir.Location) -> Iterator[int]:
-    if isinstance(location, ir.FusedLoc):
-        number = _metadata(location)
+    for part in _parts(location, _tagged):
+        number = _metadata(part) if isinstance(part, ir.FusedLoc) else None
         if number is not None:
             yield number
-        for inner in _inner(location):
-            yield from _ids(inner)
-    elif isinstance(location, ir.CallSiteLoc):
-        yield from _ids(location.callee)
-    elif isinstance(location, ir.NameLoc):
-        yield from _ids(location.child_loc)
+
+
+def _parts(
+    location: ir.Location, inside: Callable[[ir.Location], list[ir.Location]]
+) -> Iterator[ir.Location]:
+    """A location and what is in it, each once, from the outside in.
+
+    Args:
+        location: the location; parts of it may share parts, and stand deep in it.
+        inside: the parts of one, in order.
+    """
+    seen = set()
+    left = [location]
+    while left:
+        part = left.pop()
+        key = part.attr  # a location itself has no hash that equal ones share
+        if key not in seen:
+            seen.add(key)
+            yield part
+            left += reversed(inside(part))
+
+
+def _tagged(location: ir.Location) -> list[ir.Location]:
+    """What in a location may carry ids: the operation's own parts, and not who called it."""
+    if isinstance(location, ir.CallSiteLoc):
+        return [location.callee]
+    return _inside(location)
+
+
+def _inside(location: ir.Location) -> list[ir.Location]:
+    """What is in a location."""
+    if isinstance(location, ir.FusedLoc):
+        return _inner(location)
+    if isinstance(location, ir.CallSiteLoc):
+        return [location.callee, location.caller]
+    return [location.child_loc] if isinstance(location, ir.NameLoc) else []
 
 
 def fused_count(location: ir.Location) -> int:
@@ -63,23 +93,38 @@ def fused_count(location: ir.Location) -> int:
 
 def forget_ids(module: ir.Module) -> None:
     """Take the ids out of a module that was read: they speak of another run's ledger."""
+    known: dict[ir.Attribute, ir.Location] = {}
 
     def forget(op: ir.Operation) -> ir.WalkResult:
         if tagged_id(op.location) is not None:
-            op.location = _without_ids(op.location)
+            op.location = _without_ids(op.location, known)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(forget)
 
 
-def _without_ids(location: ir.Location) -> ir.Location:
+def _without_ids(location: ir.Location, known: dict[ir.Attribute, ir.Location]) -> ir.Location:
+    """The location without ids; `known` are those of parts, by what they were."""
+    left = [location]
+    while left:
+        part = left[-1]
+        missing = [each for each in _tagged(part) if each.attr not in known]
+        if missing:
+            left += missing
+        else:
+            left.pop()
+            known[part.attr] = _rebuilt(part, [known[each.attr] for each in _tagged(part)])
+    return known[location.attr]
+
+
+def _rebuilt(location: ir.Location, inner: list[ir.Location]) -> ir.Location:
     if isinstance(location, ir.FusedLoc):
         metadata = None if _metadata(location) is not None else location.metadata
-        return ir.Location.fused([_without_ids(each) for each in _inner(location)], metadata)
+        return ir.Location.fused(inner, metadata)
     if isinstance(location, ir.CallSiteLoc):
-        return ir.Location.callsite(_without_ids(location.callee), [location.caller])
+        return ir.Location.callsite(inner[0], [location.caller])
     if isinstance(location, ir.NameLoc):
-        return ir.Location.name(location.name_str, _without_ids(location.child_loc))
+        return ir.Location.name(location.name_str, inner[0])
     return location
 
 
@@ -111,13 +156,8 @@ def function_text(location: ir.Location) -> str:
 
 def operation_name(location: ir.Location) -> str:
     """The path of transformations JAX writes, `jit(step)/transpose(jvp())/dot_general`; or ''."""
-    if isinstance(location, ir.NameLoc):
-        return location.name_str if "/" in location.name_str else operation_name(location.child_loc)
-    if isinstance(location, ir.FusedLoc):
-        return next((n for n in map(operation_name, _inner(location)) if n), "")
-    if isinstance(location, ir.CallSiteLoc):
-        return operation_name(location.callee) or operation_name(location.caller)
-    return ""
+    names = (part.name_str for part in _parts(location, _inside) if isinstance(part, ir.NameLoc))
+    return next((name for name in names if "/" in name), "")
 
 
 def short_path(file: str) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dtensor.dialect import build
-from dtensor.dialect.context import BYTECODE_MAGIC, make_context, parse_module
+from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.diagnostics import (
     Diagnostic,
     LocatedError,
@@ -25,6 +25,7 @@ from dtensor.dialect.diagnostics import (
     formatted,
     place_of,
 )
+from dtensor.dialect.encoding import BYTECODE_MAGIC
 from dtensor.dialect.mlir import bytecode_of, ir
 from dtensor.dialect.verify import verify_all, verify_module
 from dtensor.passes.base import PassState

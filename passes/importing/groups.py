@@ -17,7 +17,7 @@ _GROUPS = "replica_groups"
 _PAIRS = "source_target_pairs"
 _CHANNEL = "channel_handle"
 _GLOBAL_IDS = "use_global_device_ids"
-_WITH_GLOBAL_IDS = ("stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter")
+_BY_PARTITION = ("stablehlo.all_to_all", "stablehlo.collective_broadcast")  # with a channel alone
 
 
 def list_groups(op: ir.Operation, mesh: Mesh) -> None:
@@ -59,7 +59,7 @@ def check_groups(op: ir.Operation, name: str, mesh: Mesh, free: Sequence[str]) -
     key = next((key for key in (_GROUPS, _PAIRS) if key in op.attributes), None)
     if key is None:
         return
-    _check_ids(op, name)
+    _check_ids(op, name, key)
     groups = _rows(op.attributes[key])
     if key == _GROUPS and not groups:
         groups = [list(range(mesh.size))]
@@ -80,9 +80,10 @@ def check_groups(op: ir.Operation, name: str, mesh: Mesh, free: Sequence[str]) -
         )
 
 
-def _check_ids(op: ir.Operation, name: str) -> None:
+def _check_ids(op: ir.Operation, name: str, key: str) -> None:
     """Refuse what counts replicas, of which there is one, where devices are partitions of it."""
-    needed = [_CHANNEL, _GLOBAL_IDS] if name in _WITH_GLOBAL_IDS else [_CHANNEL]
+    is_by_id = key == _GROUPS and name not in _BY_PARTITION
+    needed = [_CHANNEL, _GLOBAL_IDS] if is_by_id else [_CHANNEL]
     missing = [attribute for attribute in needed if attribute not in op.attributes]
     if missing:
         error(

@@ -1,6 +1,7 @@
 """Locations: the ids they carry, and the user's line through what JAX makes of a program."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,11 +11,13 @@ import optax
 import pytest
 
 from dtensor.compiler.api import jit
-from dtensor.dialect.context import make_context
+from dtensor.dialect.context import make_context, parse_module
+from dtensor.dialect.diagnostics import Place, place_of
 from dtensor.dialect.layout import UNSHARDED, Layout
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, ops_of
 from dtensor.passes.locations import (
     all_ids,
+    forget_ids,
     location_text,
     operation_name,
     short_path,
@@ -109,6 +112,47 @@ def test_the_path_of_transformations() -> None:
     inner = ir.Location.name("jit(step)/transpose(jvp())/dot_general", file("a.py", 1))
     location = tag(ir.Location.callsite(ir.Location.name("f", inner), [file("b.py", 2)]), 3)
     assert operation_name(location) == "jit(step)/transpose(jvp())/dot_general"
+
+
+# Locations of many parts: MLIR keeps one of each, however often it is named, and however deep.
+
+
+def shared(frame: ir.Location) -> ir.Location:
+    """A location with 2 ** 60 ways to `frame`."""
+    location = tag(frame, 7)
+    for _ in range(60):
+        location = ir.Location.callsite(location, [location])
+    return location
+
+
+def deep(frame: ir.Location) -> ir.Location:
+    """A location with `frame` behind 3,000 others."""
+    location = tag(frame, 7)
+    for line in range(3000):
+        location = ir.Location.name("f", ir.Location.callsite(location, [file("b.py", line + 1)]))
+    return location
+
+
+@pytest.mark.parametrize("make", [shared, deep])
+def test_each_part_is_looked_at_once(make: Callable[[ir.Location], ir.Location]) -> None:
+    location = make(ir.Location.name("jit(f)/dot", file("/home/me/net.py", 20, 3)))
+    assert all_ids(location) == [7]
+    assert tagged_id(location) == 7
+    assert operation_name(location) == "jit(f)/dot"
+    assert location_text(location) == "net.py:20:3"
+    assert operation_name(make(file("a.py", 1))) == ""
+    assert location_text(make(ir.Location.unknown())) == ("b.py:1:1" if make is deep else "")
+    assert location_text(make(file(STDLIB, 1)))  # the user's line is looked for in vain
+
+
+@pytest.mark.parametrize("make", [shared, deep])
+def test_ids_are_taken_out_of_parts(make: Callable[[ir.Location], ir.Location]) -> None:
+    module = parse_module("func.func @f() { return }")
+    function = ops_of(module.body)[0]
+    function.location = make(file("a.py", 1))
+    forget_ids(module)
+    assert tagged_id(function.location) is None
+    assert place_of(function) == Place("a.py", 1, 1)
 
 
 # Through JAX: each function's line with the matmul that makes the sum is found again.
