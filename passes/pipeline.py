@@ -12,7 +12,9 @@ from functools import lru_cache
 from typing import Final, TextIO
 
 from dtensor.dialect.attributes import read_meshes
-from dtensor.dialect.diagnostics import Diagnostic, LocatedError, did_you_mean, error, from_mlir
+from dtensor.dialect.diagnostics import LocatedError, did_you_mean, error, from_mlir
+from dtensor.dialect.errors import CompileError
+from dtensor.dialect.functions import entry_function
 from dtensor.dialect.mlir import ir, ops_of, passmanager
 from dtensor.dialect.names import FUNC
 from dtensor.dialect.ops import OPS
@@ -21,7 +23,7 @@ from dtensor.passes import cxx
 from dtensor.passes.base import Pass, PassOptionError, PassState
 from dtensor.passes.pipeline_text import Entry, PipelineError, parse_pipeline
 from dtensor.passes.pipelines import PIPELINES
-from dtensor.passes.registry import PASSES, pass_class, registered
+from dtensor.passes.registry import PASSES, is_registered, pass_class, registered
 
 ALL: Final = "all"
 _ANCHORS = (cxx.MODULE, cxx.FUNC, cxx.ANY)
@@ -124,10 +126,10 @@ class Pipeline:
             try:
                 _run_step(step, module, state)
             except Exception as failure:
-                failure.add_note(f"while running pass {step.name}")
+                failure.add_note(note_of(step.name))
                 raise
             watch.seconds.append((step.name, time.perf_counter() - start))
-            if watch.verify_each:
+            if watch.verify_each or is_registered(step.name):
                 _verify_after(step.name, module)
             watch.show("After", step.name, module)
             if watch.after is not None:
@@ -146,11 +148,19 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+def note_of(name: str) -> str:
+    """The note that an exception of the pass `name` carries."""
+    return f"while running pass {name}"
+
+
 def _run_step(step: PipelineStep, module: ir.Module, state: PassState) -> None:
     if isinstance(step, OwnStep):
         if step.transformation.needs_mesh:
             _settle_mesh(step.name, module, state)
-        step.transformation.run(module, state)
+        if is_registered(step.name):
+            _run_registered(step, module, state)
+        else:
+            step.transformation.run(module, state)
         return
     if step.name == "inline":
         _refuse_unknown_regions(module.operation)
@@ -162,6 +172,22 @@ def _run_step(step: PipelineStep, module: ir.Module, state: PassState) -> None:
         manager.run(module.operation)
     except ir.MLIRError as failure:
         raise LocatedError.of(from_mlir(failure)) from None
+
+
+def _run_registered(step: OwnStep, module: ir.Module, state: PassState) -> None:
+    """Run a user's pass: what was read of the module before may be gone after it."""
+    had_entry = entry_function(module) is not None
+    try:
+        step.transformation.run(module, state)
+    except SystemExit as end:
+        raise CompileError(
+            f"pass {step.name} ends the process (exit status {end.code}); raise an error in it, "
+            "such as dtensor.dialect.diagnostics.error"
+        ) from end
+    state.forget_ir()
+    state.plan_checker = None
+    if had_entry and entry_function(module) is None:
+        error(module.operation, f"pass {step.name} erases the entry function; leave it there")
 
 
 def _refuse_unknown_regions(owner: ir.Operation) -> None:
@@ -187,8 +213,10 @@ def _verify_after(name: str, module: ir.Module) -> None:
     try:
         verify_all(module)
     except LocatedError as wrong:
-        note = Diagnostic("note", None, f"found after pass {name}, which left the module invalid")
-        found = [replace(item, notes=(*item.notes, note)) for item in wrong.diagnostics]
+        found = [
+            replace(item, message=f"{item.message}; pass {name} left the module so")
+            for item in wrong.diagnostics
+        ]
         raise LocatedError.of(found) from None
 
 

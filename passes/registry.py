@@ -91,6 +91,11 @@ def registered() -> tuple[type[Pass], ...]:
     return tuple([entry for entry in PASSES.values() if not isinstance(entry, str)])
 
 
+def is_registered(name: str) -> bool:
+    """Whether a pass of this name is one that a user registered."""
+    return not isinstance(PASSES.get(name, ""), str)
+
+
 def load_passes() -> None:
     """Import every pass of the table, so that the first compilation need not."""
     for name in PASSES:

@@ -30,7 +30,8 @@ from dtensor.dialect.mlir import bytecode_of, ir
 from dtensor.dialect.verify import verify_all, verify_module
 from dtensor.passes.base import PassState
 from dtensor.passes.cxx import CXX_PASSES
-from dtensor.passes.pipeline import ALL, Instruments, Pipeline
+from dtensor.passes.pipeline import ALL, Instruments, Pipeline, note_of
+from dtensor.passes.registry import registered
 from dtensor.tools.command_line import (
     UsageError,
     carry_out,
@@ -88,8 +89,12 @@ def _check_machine(arguments: Arguments, pipeline: Pipeline) -> None:
 
 
 def _internal_error(bug: Exception) -> str:
-    """One line: that it is our bug, in which pass, at which operation."""
-    return f"{_place_in(bug)}{internal_error(bug)}"
+    """One line: whose bug it is, in which pass, at which operation."""
+    where, said = _place_in(bug), getattr(bug, "__notes__", ())
+    for name in [cls.name for cls in registered() if note_of(cls.name) in said]:
+        what = f"{type(bug).__name__}: {bug}".split("\n", 1)[0]
+        return f"{where}error: pass {name} fails: {what}; --debug shows the traceback"
+    return f"{where}{internal_error(bug)}"
 
 
 def _place_in(bug: BaseException) -> str:

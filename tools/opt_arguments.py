@@ -204,22 +204,25 @@ def _load_plugins(argv: Sequence[str]) -> None:
 def _load_plugin(name: str) -> None:
     if not name:
         raise UsageError(f"{_PLUGIN} names no module; give one, or a file such as mine.py")
-    before = registered()
     try:
         if name.endswith(".py"):
             _import_file(Path(name))
         else:
             importlib.import_module(name)
-    except Exception as failure:
+    except (Exception, SystemExit) as failure:
         what = f"{type(failure).__name__}: {failure}"
         raise UsageError(f"{_PLUGIN} cannot import '{name}': {what}") from failure
-    if registered() == before:
+    if not registered():  # else it may have been imported before, or import what was
         raise UsageError(
             f"'{name}' registers no pass; put @register_pass of dtensor.passes.registry before it"
         )
 
 
 def _import_file(path: Path) -> None:
+    """Import a file as Python runs a script: what stands beside it can be imported."""
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(f"dtensor_plugin_{path.stem}", path)
     assert spec is not None  # its name ends with .py
     assert spec.loader is not None

@@ -1,5 +1,7 @@
 """Passes of users: registered by their packages, and named in pipelines."""
 
+import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from dtensor.dialect.errors import CompileError
-from dtensor.dialect.mlir import ir
+from dtensor.dialect.mlir import ir, ops_of
 from dtensor.passes import registry
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.pipeline import OwnStep, Pipeline
@@ -38,8 +40,9 @@ class Greet(Pass):
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    before = dict(registry.PASSES)
+    before, path = dict(registry.PASSES), list(sys.path)
     yield
+    sys.path[:] = path
     registry.PASSES.clear()
     registry.PASSES.update(before)
 
@@ -122,6 +125,7 @@ def test_dtensor_opt_imports_what_registers_passes(
         ("", "registers no pass; put @register_pass of dtensor.passes.registry before it"),
         ("import nothing_such", "ModuleNotFoundError: No module named 'nothing_such'"),
         (None, "No such file or directory"),
+        ("raise SystemExit(0)", "cannot import"),
     ],
 )
 def test_what_registers_nothing_is_refused(
@@ -135,6 +139,76 @@ def test_what_registers_nothing_is_refused(
     assert told in errors
     assert errors.startswith("dtensor-opt: error: ")
     assert errors.count("\n") == 1
+
+
+def test_a_file_imports_what_stands_beside_it_and_may_be_given_twice(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "greets_beside.py").write_text(PLUGIN)
+    (tmp_path / "bundle.py").write_text("import greets_beside")
+    (tmp_path / "in.mlir").write_text(MODULE)
+    plugins = ["--load-pass-plugin=greets_beside"]
+    plugins = [f"--load-pass-plugin={tmp_path / 'bundle.py'}", *2 * plugins]
+    words = [str(tmp_path / "in.mlir"), *plugins, "--greet", "-o", str(tmp_path / "out.mlir")]
+    assert dtensor_opt.run(words) == 0
+    assert capfd.readouterr() == ("hello all\n", "")
+
+
+BREAKING = """
+sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.sine %a : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+
+
+def _raise() -> None:
+    raise ValueError("boom")
+
+
+def breaks(how: str) -> type[Pass]:
+    """A pass that leaves a module that is none, or does not come back."""
+
+    def run(self: Pass, module: ir.Module, state: PassState) -> None:
+        function = [op for op in ops_of(module.body) if op.name == "func.func"][0]
+        sine, end = ops_of(function.regions[0].blocks[0])
+        {
+            "type": lambda: sine.results[0].set_type(ir.RankedTensorType.parse("tensor<3xf32>")),
+            "end": end.erase,
+            "order": lambda: sine.move_after(end),
+            "layout": lambda: sine.attributes.__setitem__("dtensor.results", ir.UnitAttr.get()),
+            "entry": function.erase,
+            "exit": lambda: sys.exit(0),
+            "raise": _raise,
+        }[how]()
+
+    space = {"name": "breaks", "__annotations__": {}, "run": run}
+    return dataclass(frozen=True)(type("Breaks", (Pass,), space))
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("type", "; pass breaks left the module so"),
+        ("end", "; pass breaks left the module so"),
+        ("order", "; pass breaks left the module so"),
+        ("layout", "'dtensor.results': ...; pass breaks left the module so"),
+        ("entry", "pass breaks erases the entry function; leave it there"),
+        ("exit", "pass breaks ends the process (exit status 0); raise an error in it"),
+        ("raise", "error: pass breaks fails: ValueError: boom; --debug shows the traceback"),
+    ],
+)
+def test_a_pass_that_breaks_the_module_is_named(
+    how: str, told: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    register_pass(breaks(how))
+    (tmp_path / "in.mlir").write_text(BREAKING)
+    words = [str(tmp_path / "in.mlir"), "-p", "dtensor-import,breaks,cse"]
+    assert dtensor_opt.run([*words, "-o", str(tmp_path / "out.mlir")]) == 1
+    errors = capfd.readouterr().err
+    assert re.search(re.escape(told).replace(re.escape("..."), ".*"), errors), errors
+    assert "bug in dtensor" not in errors
 
 
 def test_passes_of_users_are_listed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
