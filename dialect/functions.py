@@ -52,7 +52,11 @@ def named_functions(function: ir.Operation) -> list[tuple[ir.Operation, str]]:
     for op in every(function):
         attribute = _NAMING.get(op.name)
         if attribute is not None and attribute in op.attributes:
-            value = op.attributes[attribute]
-            symbols = ir.ArrayAttr(value) if isinstance(value, ir.ArrayAttr) else [value]
-            found += [(op, ir.FlatSymbolRefAttr(symbol).value) for symbol in symbols]
+            found += [(op, name) for name in symbols_of(op.attributes[attribute])]
     return found
+
+
+def symbols_of(attribute: ir.Attribute) -> list[str]:
+    """The symbols that an attribute names, which is one or a list."""
+    listed = ir.ArrayAttr(attribute) if isinstance(attribute, ir.ArrayAttr) else [attribute]
+    return [ir.FlatSymbolRefAttr(symbol).value for symbol in listed]

@@ -21,6 +21,7 @@ from dtensor.dialect.ops import OPS
 from dtensor.dialect.verify import verify_all
 from dtensor.passes import cxx
 from dtensor.passes.base import Pass, PassOptionError, PassState
+from dtensor.passes.nesting import refuse_deep_regions
 from dtensor.passes.pipeline_text import Entry, PipelineError, parse_pipeline
 from dtensor.passes.pipelines import PIPELINES
 from dtensor.passes.registry import PASSES, is_registered, pass_class, registered
@@ -125,6 +126,11 @@ class Pipeline:
             start = time.perf_counter()
             try:
                 _run_step(step, module, state)
+            except RecursionError as failure:
+                if not is_registered(step.name):
+                    refuse_deep_regions(step.name, module)
+                failure.add_note(note_of(step.name))
+                raise
             except Exception as failure:
                 failure.add_note(note_of(step.name))
                 raise

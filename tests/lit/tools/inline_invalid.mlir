@@ -18,3 +18,14 @@ func.func private @even(%arg0: tensor<f32>) -> tensor<f32> {
   %0 = call @odd(%arg0) : (tensor<f32>) -> tensor<f32>
   return %0 : tensor<f32>
 }
+
+// -----
+
+// Nobody calls this one, so nobody minds.
+func.func private @unused(%arg0: tensor<f32>) -> tensor<f32> {
+  %0 = call @unused(%arg0) : (tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+func.func @main(%arg0: tensor<f32>) -> tensor<f32> {
+  return %arg0 : tensor<f32>
+}

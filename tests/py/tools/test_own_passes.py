@@ -171,7 +171,7 @@ def breaks(how: str) -> type[Pass]:
     """A pass that leaves a module that is none, or does not come back."""
 
     def run(self: Pass, module: ir.Module, state: PassState) -> None:
-        function = [op for op in ops_of(module.body) if op.name == "func.func"][0]
+        function = next(op for op in ops_of(module.body) if op.name == "func.func")
         sine, end = ops_of(function.regions[0].blocks[0])
         {
             "type": lambda: sine.results[0].set_type(ir.RankedTensorType.parse("tensor<3xf32>")),
