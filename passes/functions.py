@@ -7,7 +7,7 @@ from typing import Final
 
 from dtensor.dialect.attributes import entries_of, layout_attr, layout_of
 from dtensor.dialect.diagnostics import LocatedError, error, start_of
-from dtensor.dialect.functions import entry_function, functions
+from dtensor.dialect.functions import entry_function, function_name, functions
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import forget, ir
@@ -21,14 +21,16 @@ def main_function(module: ir.Module) -> ir.Operation:
     """The function that is run: `@main`, the only public one, or the only function there is.
 
     Raises:
-        LocatedError: there is none, or it cannot be told which.
+        LocatedError: there is none, or it cannot be told which, or it is only declared.
     """
     entry = entry_function(module)
-    if entry is not None:
-        return entry
     found = functions(module)
-    if len(found) == 1:
-        return found[0]
+    if entry is None and len(found) == 1:
+        entry = found[0]
+    if entry is not None:
+        if not len(entry.regions[0].blocks):
+            error(entry, f"@{function_name(entry)} has no body; write what it computes")
+        return entry
     what = "no function" if not found else f"{len(found)} functions, none called @main"
     raise LocatedError(start_of(module), f"the module has {what}; name the entry function @main")
 

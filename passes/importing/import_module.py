@@ -10,7 +10,7 @@ from typing import ClassVar
 from dtensor.dialect import build
 from dtensor.dialect.attributes import layout_attr, layout_of, read_meshes
 from dtensor.dialect.callbacks import target_of
-from dtensor.dialect.diagnostics import error
+from dtensor.dialect.diagnostics import error, place_of
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import function_name, functions, named_functions
 from dtensor.dialect.layout import Layout
@@ -118,7 +118,7 @@ def _one_mesh(module: ir.Module, function: ir.Operation, state: PassState) -> Me
     else:
         every = every or inline_meshes(function) or shardy
         if not every:
-            error(module.operation, f"{none} pass --mesh x=2,y=4 (in Python mesh=)")
+            error(_placed(function, module), f"{none} pass --mesh x=2,y=4 (in Python mesh=)")
         mesh = every[0]
     for other in every:
         is_settled = state.mesh is None or other.device_ids is not None
@@ -126,7 +126,7 @@ def _one_mesh(module: ir.Module, function: ir.Operation, state: PassState) -> Me
         if other.axes and is_other:
             given = f"@{mesh.symbol}" if state.mesh is None else "the mesh given"
             error(
-                _namer(function, other) or module.operation,
+                _namer(function, other) or _placed(function, module),
                 f"meshes differ: @{other.symbol} is {other.short()}, {given} is {mesh.short()}; a "
                 "program is compiled for one mesh",
             )
@@ -136,6 +136,11 @@ def _one_mesh(module: ir.Module, function: ir.Operation, state: PassState) -> Me
     state.mesh = mesh
     state.meshes = {**meshes, mesh.symbol: mesh}  # still to be merged
     return mesh
+
+
+def _placed(function: ir.Operation, module: ir.Module) -> ir.Operation:
+    """The function if its line is known, else the module."""
+    return module.operation if place_of(function) is None else function
 
 
 _COMPILED = ("stablehlo", "chlo", "func", "sdy", "dtensor")  # dialects

@@ -7,12 +7,12 @@ from typing import ClassVar, Final
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
-from dtensor.dialect.functions import function_name, functions
+from dtensor.dialect.functions import entry_function, function_name, functions
 from dtensor.dialect.mlir import Value, forget, ir, operation_of, terminator
 from dtensor.dialect.names import ARG_ATTRS, LAYOUT, LAYOUT_ATTR, RELAYOUT, RES_ATTRS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.builder import Trail
-from dtensor.passes.functions import entries, tensor_shape
+from dtensor.passes.functions import entries, main_function, tensor_shape
 from dtensor.passes.importing.gspmd import GSPMD_ATTR, sharding_text, shardings_of
 from dtensor.passes.importing.shardy_text import per_value
 from dtensor.passes.ops.attributes import CONSTANT
@@ -35,6 +35,8 @@ class KeepAnnotationsPass(Pass):
     def run(self, module: ir.Module, state: PassState) -> None:
         """Put the constraints behind the operations."""
         found = functions(module)
+        if entry_function(module) is not None:
+            main_function(module)  # one without a body would go, too
         called: set[str] = set()
         for function in found:
             for op, name, _ in list(walk(function, combiners=True)):

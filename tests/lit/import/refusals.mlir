@@ -1,7 +1,7 @@
 // RUN: dtensor-opt %s --split-input-file --verify-diagnostics --dtensor-import
 
-// expected-error @+1 {{no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)}}
 module {
+  // expected-error @+1 {{no mesh: give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)}}
   func.func @no_mesh(%a: tensor<4xf32>) -> tensor<4xf32> {
     return %a : tensor<4xf32>
   }
@@ -9,10 +9,10 @@ module {
 
 // -----
 
-// expected-error @+1 {{meshes differ: @second is mesh(x=4, name=second), @first is mesh(x=2, name=first); a program is compiled for one mesh}}
 module {
   "dtensor.mesh"() {sym_name = "first", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
   "dtensor.mesh"() {sym_name = "second", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+  // expected-error @+1 {{meshes differ: @second is mesh(x=4, name=second), @first is mesh(x=2, name=first); a program is compiled for one mesh}}
   func.func @differing_meshes(%a: tensor<4xf32> {dtensor.layout = #dtensor.layout<@first, [{"x"}]>})
       -> (tensor<4xf32> {dtensor.layout = #dtensor.layout<@second, [{"x"}]>}) {
     return %a : tensor<4xf32>
@@ -22,10 +22,10 @@ module {
 // -----
 
 // The order of the axes is part of a mesh.
-// expected-error @+1 {{meshes differ: @b is mesh(y=4, x=2, name=b), @a is mesh(x=2, y=4, name=a)}}
 module {
   "dtensor.mesh"() {sym_name = "a", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
   "dtensor.mesh"() {sym_name = "b", mesh = #dtensor.mesh<["y"=4, "x"=2]>} : () -> ()
+  // expected-error @+1 {{meshes differ: @b is mesh(y=4, x=2, name=b), @a is mesh(x=2, y=4, name=a)}}
   func.func @main(%a: tensor<4xf32> {dtensor.layout = #dtensor.layout<@a, [{"x"}]>})
       -> (tensor<4xf32> {dtensor.layout = #dtensor.layout<@b, [{"x"}]>}) {
     return %a : tensor<4xf32>
@@ -202,10 +202,10 @@ module {
 // -----
 
 // Meshes of the same axes over other devices are not one mesh.
-// expected-error @+1 {{meshes differ: @b is mesh(x=2, device_ids=[2, 3], name=b), @a is mesh(x=2, name=a); a program is compiled for one mesh}}
 module {
   "dtensor.mesh"() {sym_name = "a", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
   "dtensor.mesh"() {sym_name = "b", mesh = #dtensor.mesh<["x"=2], device_ids = [2, 3]>} : () -> ()
+  // expected-error @+1 {{meshes differ: @b is mesh(x=2, device_ids=[2, 3], name=b), @a is mesh(x=2, name=a); a program is compiled for one mesh}}
   func.func @other_devices(%a: tensor<4xf32> {dtensor.layout = #dtensor.layout<@a, [{"x"}]>})
       -> (tensor<4xf32> {dtensor.layout = #dtensor.layout<@b, [{"x"}]>}) {
     return %a : tensor<4xf32>
@@ -230,10 +230,10 @@ module {
 
 // -----
 
-// expected-error @+1 {{the program names none of the module's meshes: pass --mesh x=2,y=4 (in Python mesh=)}}
 module @several_meshes_and_none_named {
   sdy.mesh @first = <["x"=2]>
   sdy.mesh @second = <["x"=4]>
+  // expected-error @+1 {{the program names none of the module's meshes: pass --mesh x=2,y=4 (in Python mesh=)}}
   func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
     return %a : tensor<4xf32>
   }

@@ -1,9 +1,9 @@
 // RUN: dtensor-opt %s --split-input-file --verify-diagnostics --dtensor-import
 
-// expected-error @+1 {{meshes differ: @mesh_0 is mesh(x=4, y=2, name=mesh_0), @mesh is mesh(x=2, y=4)}}
 module @differing_meshes {
   sdy.mesh @mesh = <["x"=2, "y"=4]>
   sdy.mesh @mesh_0 = <["x"=4, "y"=2]>
+  // expected-error @+1 {{meshes differ: @mesh_0 is mesh(x=4, y=2, name=mesh_0), @mesh is mesh(x=2, y=4)}}
   func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
       -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh_0, [{"x"}]>}) {
     return %a : tensor<8xf32>

@@ -173,7 +173,10 @@ def test_arguments_of_other_types(tmp_path: Path) -> None:
         (MESH[:30], "expected"),
         (MESH + ADDED, "m.mlir:3:8: XLA does not compile arith.addf; write it in StableHLO"),
         ("", "m.mlir:1:1: the module has no function; name the entry function @main"),
-        (MESH + "func.func private @main(tensor<8xf32>)", "m.mlir:1:1: the module has no function"),
+        (
+            MESH + "func.func private @main(tensor<8xf32>)",
+            "m.mlir:2:1: @main has no body; write what it computes",
+        ),
         (
             MESH + LONG,
             "args[0] has type tensor<99999999999x99999999999xf32>, whose elements no 64 bits",
