@@ -8,6 +8,7 @@ from dtensor.dialect import build
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir, is_read, operation_of, ops_of, replace_op
+from dtensor.passes.creation import place_behind
 from dtensor.passes.functions import tensor_shape
 
 
@@ -21,6 +22,20 @@ def replace_by_relayout(op: ir.Operation, layout: Layout) -> None:
     """
     new = _relayout(op, op.operands[0], layout, ir.InsertionPoint(op))
     replace_op(op, [new])
+    if not is_read(new):
+        operation_of(new).erase()
+
+
+def constrain_operand(op: ir.Operation, layout: Layout) -> None:
+    """Let everyone read the operand of an operation, which goes, through a `dtensor.relayout`.
+
+    Raises:
+        LocatedError: the layout does not fit the operand.
+    """
+    value = op.operands[0]
+    new = _relayout(op, value, layout, place_behind(value)[0])
+    op.erase()
+    value.replace_all_uses_except(new, operation_of(new))
     if not is_read(new):
         operation_of(new).erase()
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.functions import entry_function, function_name, functions
-from dtensor.dialect.mlir import Value, forget, ir, operation_of, terminator
+from dtensor.dialect.mlir import Value, forget, ir, is_read, operation_of, terminator
 from dtensor.dialect.names import ARG_ATTRS, LAYOUT, LAYOUT_ATTR, RELAYOUT, RES_ATTRS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.builder import Trail
@@ -110,8 +110,8 @@ def _written(entry: dict[str, ir.Attribute]) -> _Constraint | None:
 
 
 def _constrained(make: Trail, value: Value, constraint: _Constraint) -> Value | None:
-    """The value behind a new constraint; None if it is no tensor."""
-    if tensor_shape(value.type) is None:
+    """The value behind a new constraint; None if it is no tensor, or nothing reads it."""
+    if tensor_shape(value.type) is None or not is_read(value):
         return None
     name, attributes = constraint
     result: Value = make.create(name, [value], [value.type], attributes).results[0]

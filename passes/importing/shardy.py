@@ -12,11 +12,16 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.kinds import DIRECTIONS
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
-from dtensor.dialect.mlir import Value, forget, ir, operation_of, ops_of, replace_op
+from dtensor.dialect.mlir import Value, forget, ir, is_read, operation_of, ops_of, replace_op
 from dtensor.dialect.names import ARG_ATTRS, LAYOUT
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.functions import SIDES, boundary_types, entries, set_entries, tensor_shape
-from dtensor.passes.importing.constraints import constrain, replace_by_relayout, tie
+from dtensor.passes.importing.constraints import (
+    constrain,
+    constrain_operand,
+    replace_by_relayout,
+    tie,
+)
 from dtensor.passes.importing.gspmd import (
     GSPMD_ATTR,
     gspmd_layout,
@@ -32,10 +37,11 @@ from dtensor.passes.program import Visit, dissolve, walk
 _CARRIED = "mhlo.frontend_attributes"
 _NAMED_COMPUTATION = "sdy.named_computation"
 _SHARDING_ATTR = "sdy.sharding"
+_CONSTRAINT: Final = "sdy.sharding_constraint"
 # Operations whose result is their operand in another layout, and the attribute that names it.
 # Shardy's collectives speak of global tensors, as its shardings do.
 _CONVERSIONS: Final = {
-    "sdy.sharding_constraint": "sharding",
+    _CONSTRAINT: "sharding",
     "sdy.reshard": "sharding",
     **{
         f"sdy.{name}": "out_sharding"
@@ -104,11 +110,15 @@ def _dissolve_named(op: ir.Operation) -> None:
     def constrained(value: Value, sharding: str, at: ir.InsertionPoint) -> ir.Operation:
         attributes = {"sharding": ir.Attribute.parse(sharding)}
         make = Trail(at, op.location)
-        return make.create("sdy.sharding_constraint", [value], [value.type], attributes)
+        return make.create(_CONSTRAINT, [value], [value.type], attributes)
 
+    arguments = op.regions[0].blocks[0].arguments
     for k, sharding in enumerate(_shardings(op, "in_shardings")):
-        op.operands[k] = constrained(op.operands[k], sharding, ir.InsertionPoint(op)).results[0]
+        if is_read(arguments[k]):
+            op.operands[k] = constrained(op.operands[k], sharding, ir.InsertionPoint(op)).results[0]
     for result, sharding in zip(op.results, _shardings(op, "out_shardings"), strict=False):
+        if not is_read(result):
+            continue
         new = constrained(result, sharding, ir.InsertionPoint.after(op))
         result.replace_all_uses_except(new.results[0], new)
     dissolve(op, op.operands, op)
@@ -207,7 +217,11 @@ class _Reader:
             replace_op(op, op.operands)
         elif key is not None:
             shape = tensor_shape(op.results[0].type) or ()
-            replace_by_relayout(op, self.layout(op, str(op.attributes[key]), len(shape)))
+            layout = self.layout(op, str(op.attributes[key]), len(shape))
+            if name == _CONSTRAINT and not is_read(op.results[0]):
+                constrain_operand(op, layout)  # Shardy means the value itself, whoever reads it
+            else:
+                replace_by_relayout(op, layout)
         elif name == "sdy.propagation_barrier":
             self._read_barrier(op)
         elif name == "sdy.constant":

@@ -107,9 +107,9 @@ module @conversions {
     %1 = sdy.all_gather [{"x"}, {}] %0 out_sharding=<@mesh, [{}, {}]> : tensor<8x16xf32>
     // CHECK: "dtensor.relayout"({{.*}}) {layout = #dtensor.layout<@mesh, [{}, {"y"}]>}
     %2 = sdy.all_slice [{}, {"y"}] %1 out_sharding=<@mesh, [{}, {"y"}]> : tensor<8x16xf32>
-    // A constraint that nothing reads asks for nothing.
+    // One that nothing reads asks for nothing.
     // CHECK-NOT: relayout
-    %3 = sdy.sharding_constraint %2 <@mesh, [{"y"}, {}]> : tensor<8x16xf32>
+    %3 = sdy.reshard %2 <@mesh, [{"y"}, {}]> : tensor<8x16xf32>
     // CHECK: return
     return %2 : tensor<8x16xf32>
   }
@@ -229,5 +229,42 @@ module @named_computations {
       sdy.return %1, %2 : tensor<8x16xf32>, tensor<8x16xf32>
     } : (tensor<8x16xf32>, tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>)
     return %0#0, %0#1 : tensor<8x16xf32>, tensor<8x16xf32>
+  }
+}
+
+// -----
+
+// A constraint that nothing reads is of the value itself, and so of all who read it.
+
+// CHECK-LABEL: module @constraints_that_nothing_reads
+module @constraints_that_nothing_reads {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
+    // CHECK: %[[A:.*]] = "dtensor.relayout"(%arg0) {layout = #dtensor.layout<@mesh, [{}, {"y"}]>}
+    // CHECK: %[[SIN:.*]] = stablehlo.sine %[[A]]
+    // CHECK: %[[R:.*]] = "dtensor.relayout"(%[[SIN]]) {layout = #dtensor.layout<@mesh, [{"x"}, {?}]>}
+    // CHECK: %[[COS:.*]] = stablehlo.cosine %[[R]]
+    // CHECK: return %[[R]], %[[COS]]
+    %0 = stablehlo.sine %a : tensor<8x16xf32>
+    %1 = stablehlo.cosine %0 : tensor<8x16xf32>
+    %2 = sdy.sharding_constraint %0 <@mesh, [{"x"}, {?}]> : tensor<8x16xf32>
+    %3 = sdy.sharding_constraint %a <@mesh, [{}, {"y"}]> : tensor<8x16xf32>
+    return %0, %1 : tensor<8x16xf32>, tensor<8x16xf32>
+  }
+}
+
+// -----
+
+// Without any reader, it asks for nothing.
+
+// CHECK-LABEL: module @constraints_of_what_nothing_reads
+module @constraints_of_what_nothing_reads {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%a: tensor<8x16xf32>) -> tensor<8x16xf32> {
+    // CHECK: stablehlo.sine
+    // CHECK-NEXT: return %arg0
+    %0 = stablehlo.sine %a : tensor<8x16xf32>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}, {?}]> : tensor<8x16xf32>
+    return %a : tensor<8x16xf32>
   }
 }
