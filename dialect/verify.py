@@ -7,6 +7,7 @@ microsecond per operation: one walk, and one look at each attribute's name.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -124,7 +125,19 @@ class _Verifier:
             for attribute in op.attributes:
                 if attribute[:_PREFIX_LENGTH] == _PREFIX:
                     self._discardable(op, name, attribute)
+        self._check_ends(named)
         return self.found
+
+    def _check_ends(self, visited: list[tuple[ir.Operation, str]]) -> None:
+        """Report blocks that end by an operation of the dialect, which MLIR takes for a return.
+
+        Inner operations are visited before the one around them, which ends at the module.
+        """
+        for (op, name), (following, _) in itertools.pairwise(visited):
+            if name[:_PREFIX_LENGTH] != _PREFIX or op.parent == self.module.operation:
+                continue
+            if following.block != op.block and terminator(op.block) == op:
+                self._report(op, f"'{name}' ends a block; put a return behind it")
 
     def _check_for(self, name: str) -> Callable[[ir.Operation, str], None] | None:
         """What an operation of this name must be checked for, besides its attributes."""
