@@ -124,7 +124,8 @@ class Ledger:
 
     def warn(self, at: ir.Location | ir.Operation | None, message: str) -> Record:
         """Append a warning, once per place and message."""
-        key = (str(at.location if isinstance(at, ir.Operation) else at), message)
+        where = at.location if isinstance(at, ir.Operation) else at
+        key = ("" if where is None else location_text(where), message)
         if key not in self._once:
             self._once[key] = self.add("warning", message, at)
         return self._once[key]

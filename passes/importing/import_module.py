@@ -67,7 +67,7 @@ class ImportPass(Pass):
         _check_calls(function, present)
         merge_meshes(module, found, state.meshes, mesh)
         state.meshes = {mesh.symbol: mesh}
-        import_annotations(module, found, visits, mesh)
+        import_annotations(module, found, visits, mesh, state.ledger)
         import_definitions(function, state.definitions, state.bodies)
         if COMPOSITE in present:
             _import_composites(function, mesh)

@@ -31,8 +31,10 @@ from dtensor.passes.importing.gspmd import (
 )
 from dtensor.passes.importing.manual import MANUAL_COMPUTATION, import_manual_regions
 from dtensor.passes.importing.shardy_text import per_value, read_shardy_meshes, sharding_layout
+from dtensor.passes.importing.unheeded import Unheeded, contradict
+from dtensor.passes.ledger import Ledger
 from dtensor.passes.ops.attributes import CONSTANT
-from dtensor.passes.program import Visit, dissolve, walk
+from dtensor.passes.program import CUSTOM_CALL, Visit, dissolve, walk
 
 _CARRIED = "mhlo.frontend_attributes"
 _NAMED_COMPUTATION = "sdy.named_computation"
@@ -66,15 +68,17 @@ def import_annotations(
     functions: Sequence[ir.Operation],
     visits: Sequence[Sequence[Visit]],
     mesh: Mesh,
+    ledger: Ledger,
 ) -> None:
     """Turn every annotation of Shardy or GSPMD into dtensor's; erase the meshes.
 
     A sharding on an operation is a constraint of its results. Values of one sharding group have one
-    layout from the last member on. What an annotation says that has no counterpart is an error.
+    layout from the last member on. What an annotation says that has no counterpart is an error, or
+    where values are right all the same, a warning in the ledger.
     `visits` has the operations of each function, those in bodies of reduce and the like too.
     """
     _refuse_carried(module.operation, module.operation.attributes)
-    reader = _Reader(read_shardy_meshes(module), mesh)
+    reader = _Reader(read_shardy_meshes(module), mesh, Unheeded(module, mesh, ledger))
     for function, ops in zip(functions, visits, strict=True):
         for side in SIDES:
             reader.read_boundary(function, side)
@@ -131,8 +135,9 @@ def _shardings(op: ir.Operation, name: str) -> list[str]:
 class _Reader:
     """Rewrites the annotations of one module."""
 
-    def __init__(self, meshes: dict[str, Mesh], mesh: Mesh) -> None:
+    def __init__(self, meshes: dict[str, Mesh], mesh: Mesh, unheeded: Unheeded) -> None:
         self.meshes = meshes
+        self.unheeded = unheeded
         self.mesh = mesh
         self.groups: dict[int, list[ir.Operation]] = {}
 
@@ -145,35 +150,61 @@ class _Reader:
         what = "argument" if side == ARG_ATTRS else "result"
         for number, (entry, type_) in enumerate(zip(attributes, types, strict=True)):
             _refuse_carried(function, entry)
+            self.unheeded.memory(function, entry, f"{what} {number}")
             sharding = entry.pop(_SHARDING_ATTR, None)
             gspmd = entry.pop(GSPMD_ATTR, None)
             if LAYOUT in entry:
                 continue
             rank = len(tensor_shape(type_) or ())
-            if sharding is not None:
-                entry[LAYOUT] = layout_attr(self.layout(function, str(sharding), rank))
-            elif gspmd is not None:
-                layout = self.gspmd(function, gspmd, rank, f"{what} {number}: ")
+            layout = self.boundary_layout(function, f"{what} {number}", sharding, gspmd, rank)
+            if layout is not None:
                 entry[LAYOUT] = layout_attr(layout)
         set_entries(function, side, attributes)
 
-    def layout(self, op: ir.Operation, text: str, rank: int) -> Layout:
-        """The layout of a sharding."""
+    def boundary_layout(
+        self,
+        function: ir.Operation,
+        what: str,
+        sharding: ir.Attribute | None,
+        gspmd: ir.Attribute | None,
+        rank: int,
+    ) -> Layout | None:
+        """The layout of an argument or a result, `what`, by Shardy's sharding or by GSPMD's."""
+        if sharding is None and gspmd is None:
+            return None
+        other = None if gspmd is None else self.gspmd(function, gspmd, rank, what)
+        if sharding is None:
+            return other
+        layout = self.layout(function, str(sharding), rank, what)
+        if other is not None and contradict(layout, other):
+            error(
+                function,
+                f"{what} is {layout.short()} by {_SHARDING_ATTR} and {other.short()} by "
+                f"{GSPMD_ATTR}; leave one out",
+            )
+        return layout
+
+    def layout(self, op: ir.Operation, text: str, rank: int, what: str = "") -> Layout:
+        """The layout of a sharding of Shardy's; `what` is the argument or result it is of."""
+        if op.name != CUSTOM_CALL:  # jax calls Python from one device
+            self.unheeded.lone_device(op, text, what or f"the result of {op.name}")
         try:
             return sharding_layout(text, self.meshes, self.mesh, rank)
         except LayoutError as wrong:
             error(op, str(wrong))
 
     def gspmd(
-        self, op: ir.Operation, sharding: str | ir.Attribute, rank: int, of: str = ""
+        self, op: ir.Operation, sharding: str | ir.Attribute, rank: int, what: str = ""
     ) -> Layout:
-        """The layout of one of GSPMD's shardings."""
+        """The layout of one of GSPMD's shardings; `what` is the argument or result it is of."""
         config = op.attributes["backend_config"] if "backend_config" in op.attributes else ""
         try:
             text = sharding if isinstance(sharding, str) else sharding_text(sharding)
+            if what or is_gspmd_constraint(op):
+                self.unheeded.lone_device(op, text, what or "the operand of @Sharding")
             return gspmd_layout(text, self.mesh, rank, str(config))
         except LayoutError as wrong:
-            error(op, f"{of}{wrong}")
+            error(op, f"{what}: {wrong}" if what else str(wrong))
 
     def per_value(self, op: ir.Operation, name: str, ranks: Sequence[int]) -> list[Layout]:
         """The layouts that an attribute writes, one per value."""
