@@ -24,6 +24,7 @@ from dtensor.compiler.targets.target import Target, check_mesh
 from dtensor.dialect.build import declare_mesh
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.errors import CompileError, LayoutError
+from dtensor.dialect.foreign import refuse_foreign_attributes
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import ir
@@ -164,6 +165,7 @@ def _signature(
         if mesh is not None:
             declare_mesh(mesh, parsed)
         verify_module(parsed)
+        refuse_foreign_attributes(parsed)
         main = main_function(parsed)
         signature = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         arguments = [_array(t, f"args[{i}]", filename) for i, t in enumerate(signature.inputs)]
