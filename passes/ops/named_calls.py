@@ -97,7 +97,9 @@ def scaled_dot_rule(op: OpInfo) -> OpRule | None:
     builder.share((0, 1), (2, 1), (~0, 1))
     builder.share((1, 1), (3, 1), (~0, 2))
     summed = Reduction.SUM.on(op.result_elements[0])
-    builder.share(*((k, 2) for k in range(4)), reduction=summed)
+    contracted = builder.factor(shapes[0][2], summed)
+    for k in range(4):
+        builder.carry(k, 2, contracted)
     return builder.build()
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
+from dtensor.dialect.diagnostics import error
 from dtensor.dialect.ends import Ends, Folds
 from dtensor.dialect.mlir import ir
 from dtensor.passes.ops.reduction import Reduction, reductions_of
@@ -346,6 +347,11 @@ def _types(values: Any) -> list[ir.RankedTensorType] | None:
     return [ir.RankedTensorType(type_) for type_ in types]
 
 
+def _place_text(slot: int, dim: int) -> str:
+    what = f"operand {slot}" if slot >= 0 else f"result {~slot}"
+    return f"dimension {dim} of {what}"
+
+
 class RuleBuilder:
     """Builds a rule by statements about dimensions; what is not said stays whole."""
 
@@ -372,6 +378,8 @@ class RuleBuilder:
         counts: bool = False,
     ) -> int:
         """A new factor of `size` elements; its number."""
+        if size < 0:
+            self._refuse(f"a factor of {size} elements; give as many as a dimension has")
         if kind is None:
             kind = FactorKind.PASS_THROUGH if reduction is None else FactorKind.REDUCTION
         self._factors.append(Factor(size, reduction, tuple(partial_operands), kind, window, counts))
@@ -389,19 +397,58 @@ class RuleBuilder:
     ) -> None:
         """A new factor that dimensions carry, each an `(operand or ~result, dimension)`.
 
-        Its size is that of the first of them, unless another is given.
+        Its size is that of the first of them, unless another is given, of which each is then a
+        multiple. Where an algorithm computes it with the places of the elements, they may differ.
         """
+        is_given = size is not None
         if size is None:
-            slot, dim = places[0]
-            size = self.op.shape(slot)[dim]
+            size = self._size(*places[0])
         factor = self.factor(size, reduction, partial_operands, kind, window, counts)
+        is_local = self._factors[factor].kind.is_local
         for slot, dim in places:
-            self.carry(slot, dim, factor)
+            found = self._size(slot, dim)
+            if is_local and found != size and not (is_given and size and found % size == 0):
+                where = _place_text(slot, dim)
+                self._refuse(f"{where} has {found} elements, which share a factor of {size}")
+            self._carry(slot, dim, DimMap(factor, 1, found))
 
     def carry(self, slot: int, dim: int, factor: int, before: int = 1, outer: int = 1) -> None:
-        """Dimension `dim` of operand `slot`, or of result `~slot`, carries the factor."""
+        """Dimension `dim` of operand `slot`, or of result `~slot`, carries the factor.
+
+        Raises:
+            LocatedError: there is no such place or factor, it carries one already, or its elements
+                are not `outer` times digits of the factor.
+        """
+        if not 0 <= factor < len(self._factors):
+            self._refuse(f"factor {factor} of {len(self._factors)}; make it by factor()")
+        elements, size = self._size(slot, dim), self._factors[factor].size
+        if elements % outer or size % (before * (elements // outer) or 1):
+            digits = f"{outer} times digits of a factor of {size}, {before} before them"
+            self._refuse(
+                f"{_place_text(slot, dim)} has {elements} elements, which are not {digits}"
+            )
+        self._carry(slot, dim, DimMap(factor, before, elements // outer, outer))
+
+    def _carry(self, slot: int, dim: int, digits: DimMap) -> None:
         dims = self._operands[slot] if slot >= 0 else self._results[~slot]
-        dims[dim] = DimMap(factor, before, self.op.shape(slot)[dim] // outer, outer)
+        if dims[dim] is not None:
+            self._refuse(f"{_place_text(slot, dim)} carries two factors; give it one")
+        dims[dim] = digits
+
+    def _size(self, slot: int, dim: int) -> int:
+        """The elements of a dimension of operand `slot`, or of result `~slot`."""
+        shapes, k = (self.op.operand_shapes, slot) if slot >= 0 else (self.op.result_shapes, ~slot)
+        if k >= len(shapes) or not 0 <= dim < len(shapes[k]):
+            self._refuse(f"{_place_text(slot, dim)} is not there")
+        return shapes[k][dim]
+
+    def _refuse(self, problem: str) -> NoReturn:
+        op = self.op
+        sides = " -> ".join(
+            ", ".join(str(list(shape)) for shape in shapes)
+            for shapes in (op.operand_shapes, op.result_shapes)
+        )
+        error(op.operation, f"the rule of {op.name}, {sides}, is wrong: {problem}")
 
     def whole(self, tensor: int, dim: int, reason: str) -> None:
         """Dimension `dim` of operand `tensor` (of result `~tensor` if negative) must be whole."""

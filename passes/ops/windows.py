@@ -170,8 +170,12 @@ def share_windows(
 ) -> None:
     """A factor of windows, of which the first place has one each, over `size` elements."""
     tiles = window.tiles(size)
+    slot, dim = places[0]
     builder.share(
-        *places, kind=None if tiles else FactorKind.WINDOW, window=None if tiles else window
+        *places,
+        size=builder.op.shape(slot)[dim],
+        kind=None if tiles else FactorKind.WINDOW,
+        window=None if tiles else window,
     )
 
 
