@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Final, TextIO
 
@@ -21,6 +21,7 @@ from dtensor.dialect.ops import OPS
 from dtensor.dialect.verify import verify_all
 from dtensor.passes import cxx
 from dtensor.passes.base import Pass, PassOptionError, PassState
+from dtensor.passes.form import Form
 from dtensor.passes.nesting import refuse_deep_regions
 from dtensor.passes.pipeline_text import Entry, PipelineError, parse_pipeline
 from dtensor.passes.pipelines import PIPELINES
@@ -36,6 +37,23 @@ class OwnStep:
 
     name: str
     transformation: Pass
+
+    @property
+    def text(self) -> str:
+        """The pass with its options, as a pipeline names it."""
+        values = [
+            (each.name, getattr(self.transformation, each.name))
+            for each in fields(self.transformation)
+        ]
+        options = " ".join(f"{name.replace('_', '-')}={_written(v)}" for name, v in values)
+        return f"{self.name}{{{options}}}" if options else self.name
+
+
+def _written(value: object) -> str:
+    """An option's value as a pipeline writes it."""
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True)
@@ -56,7 +74,9 @@ class Instruments:
     Attributes:
         print_before: names of passes before which the module is printed; `ALL` is every one.
         print_after: the same, after.
-        print_locations: whether printed modules carry locations.
+        only_changed: print it after a pass only if the pass changed it.
+        print_failed: print it after a pass that fails.
+        form: how it is printed.
         verify_each: verify the module after each pass.
         before: called with the name of each pass before it runs.
         after: called with the name of each pass and the module after it.
@@ -66,20 +86,40 @@ class Instruments:
 
     print_before: frozenset[str] = frozenset()
     print_after: frozenset[str] = frozenset()
-    print_locations: bool = False
+    only_changed: bool = False
+    print_failed: bool = False
+    form: Form = field(default_factory=Form)
     verify_each: bool = False
     before: Callable[[str], None] | None = None
     after: Callable[[str, ir.Module], None] | None = None
     output: TextIO | None = None
     seconds: list[tuple[str, float]] = field(default_factory=list)
 
-    def show(self, when: str, name: str, module: ir.Module) -> None:
-        """Print the module if asked to; `when` is "Before" or "After"."""
-        wanted = self.print_before if when == "Before" else self.print_after
-        if ALL in wanted or name in wanted:
-            text = module.operation.get_asm(enable_debug_info=self.print_locations)
-            output = self.output or sys.stderr
-            output.write(f"// -----// IR Dump {when} {name} //----- //\n{text}\n")
+    def show_before(self, name: str, module: ir.Module) -> str:
+        """Print the module if asked to; what it is, where that is needed afterwards."""
+        if self._is_wanted(name, self.print_before):
+            self._print(f"Before {name}", self.form.text(module))
+        is_compared = self.only_changed and self._is_wanted(name, self.print_after)
+        return self.form.text(module) if is_compared else ""
+
+    def show_after(self, name: str, module: ir.Module, before: str) -> None:
+        """Print the module if asked to; `before` is what `show_before` gave."""
+        if self._is_wanted(name, self.print_after):
+            text = self.form.text(module)
+            if not self.only_changed or text != before:
+                self._print(f"After {name}", text)
+
+    def show_failed(self, name: str, module: ir.Module) -> None:
+        """Print the module as a pass that failed left it, if asked to."""
+        if self.print_failed:
+            self._print(f"After {name} Failed", self.form.text(module))
+
+    def _is_wanted(self, name: str, names: frozenset[str]) -> bool:
+        return ALL in names or name in names
+
+    def _print(self, title: str, text: str) -> None:
+        output = self.output or sys.stderr
+        output.write(f"// -----// IR Dump {title} //----- //\n{text}\n")
 
 
 @dataclass(frozen=True)
@@ -118,26 +158,29 @@ class Pipeline:
         with _collector_paused():
             self._run(module, state, watch)
 
+    @property
+    def text(self) -> str:
+        """The pipeline as `parse` takes it, each option written out."""
+        return f"{cxx.MODULE}({', '.join(step.text for step in self.steps)})"
+
     def _run(self, module: ir.Module, state: PassState, watch: Instruments) -> None:
         for step in self.steps:
             if watch.before is not None:
                 watch.before(step.name)
-            watch.show("Before", step.name, module)
+            before = watch.show_before(step.name, module)
             start = time.perf_counter()
             try:
                 _run_step(step, module, state)
-            except RecursionError as failure:
-                if not is_registered(step.name):
+                watch.seconds.append((step.name, time.perf_counter() - start))
+                if watch.verify_each or is_registered(step.name):
+                    _verify_after(step.name, module)
+            except Exception as failure:
+                watch.show_failed(step.name, module)
+                if isinstance(failure, RecursionError) and not is_registered(step.name):
                     refuse_deep_regions(step.name, module)
                 failure.add_note(note_of(step.name))
                 raise
-            except Exception as failure:
-                failure.add_note(note_of(step.name))
-                raise
-            watch.seconds.append((step.name, time.perf_counter() - start))
-            if watch.verify_each or is_registered(step.name):
-                _verify_after(step.name, module)
-            watch.show("After", step.name, module)
+            watch.show_after(step.name, module, before)
             if watch.after is not None:
                 watch.after(step.name, module)
 

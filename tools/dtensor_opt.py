@@ -68,6 +68,8 @@ def _run(arguments: Arguments) -> int:
     pipeline = Pipeline.parse(arguments.pipeline) if arguments.pipeline else Pipeline(())
     _check_pass_names(arguments, pipeline)
     _check_machine(arguments, pipeline)
+    if arguments.dump_pipeline:
+        print(f"Pass Manager with {len(pipeline.steps)} passes:\n{pipeline.text}", file=sys.stderr)
     source = read_input(arguments.file)
     session = _Session(arguments, pipeline, "<stdin>" if arguments.file == "-" else arguments.file)
     return session.run(source)
@@ -173,7 +175,9 @@ class _Session:
         instruments = Instruments(
             arguments.print_before,
             arguments.print_after,
-            arguments.print_locations,
+            arguments.only_changed,
+            arguments.print_failed,
+            arguments.form,
             arguments.verify_each,
         )
         try:
@@ -214,8 +218,7 @@ class _Session:
     def _written(self, module: ir.Module) -> bytes:
         if self.arguments.bytecode:
             return bytecode_of(module)
-        text = module.operation.get_asm(enable_debug_info=self.arguments.print_locations)
-        return f"{str(text).rstrip()}\n".encode()
+        return self.arguments.form.text(module).encode()
 
     def _write_outputs(self) -> None:
         if self.arguments.output == "-" and (self.arguments.lock or self.arguments.check):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from dtensor.dialect.mesh import Mesh
 from dtensor.passes.cxx import CXX_PASSES
+from dtensor.passes.form import Form
 from dtensor.passes.pipelines import PIPELINES, SUMMARIES
 from dtensor.passes.registry import PASSES, registered
 from dtensor.tools import add_version
@@ -56,7 +57,10 @@ class Arguments:
     print_after: frozenset[str]
     lock: str | None
     check: str | None
-    print_locations: bool
+    only_changed: bool
+    print_failed: bool
+    form: Form
+    dump_pipeline: bool
     timing: bool
     verify_each: bool
     bytecode: bool
@@ -100,6 +104,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--mlir-print-ir-after", metavar="PASS,...", help="print the module after these passes")
     add("--mlir-print-ir-before-all", action="store_true", help="print it before every pass")
     add("--mlir-print-ir-after-all", action="store_true", help="print it after every pass")
+    add("--mlir-print-ir-after-change", action="store_true", help="only where a pass changed it")
+    add("--mlir-print-ir-after-failure", action="store_true", help="print it after one that fails")
+    add("--mlir-print-op-generic", action="store_true", help='print as "stablehlo.add"(...)')
+    add(
+        "--mlir-elide-elementsattrs-if-larger",
+        metavar="N",
+        type=_count,
+        help="leave out the elements of constants that have more",
+    )
+    add("--dump-pass-pipeline", action="store_true", help="print the passes with their options")
     add("--mlir-print-debuginfo", action="store_true", help="print locations")
     add("--mlir-timing", action="store_true", help="print seconds per pass to stderr")
     add("--verify-each", action="store_true", help="verify the module after each pass")
@@ -140,6 +154,12 @@ def _add_pass_flags(parser: argparse.ArgumentParser) -> None:
     add("--list-passes", action="store_true", help="describe every pass and its options, and exit")
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of elements")
+    return int(text)
+
+
 class _Never(argparse.Action):
     """A flag that was taken out of the command line before argparse saw it."""
 
@@ -177,10 +197,21 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         split_input=found.split_input_file,
         verify_diagnostics=found.verify_diagnostics,
         print_before=_pass_set(found.mlir_print_ir_before, found.mlir_print_ir_before_all),
-        print_after=_pass_set(found.mlir_print_ir_after, found.mlir_print_ir_after_all),
+        print_after=_pass_set(
+            found.mlir_print_ir_after,
+            found.mlir_print_ir_after_all
+            or (found.mlir_print_ir_after_change and not found.mlir_print_ir_after),
+        ),
         lock=found.lock,
         check=found.check,
-        print_locations=found.mlir_print_debuginfo,
+        only_changed=found.mlir_print_ir_after_change,
+        print_failed=found.mlir_print_ir_after_failure,
+        form=Form(
+            found.mlir_print_debuginfo,
+            found.mlir_print_op_generic,
+            found.mlir_elide_elementsattrs_if_larger,
+        ),
+        dump_pipeline=found.dump_pass_pipeline,
         timing=found.mlir_timing,
         verify_each=found.verify_each,
         bytecode=found.emit_bytecode,

@@ -140,3 +140,9 @@ def test_named_pipelines_stand_in_other_pipelines() -> None:
     names = Pipeline.parse("builtin.module(dtensor-prepare, dtensor-verify)").names
     assert names[0] == "dtensor-keep-annotations"
     assert names[-1] == "dtensor-verify"
+
+
+@pytest.mark.parametrize("name", list(pipelines.PIPELINES))
+def test_what_a_pipeline_is_written_as_is_read_as_the_same(name: str) -> None:
+    pipeline = Pipeline.parse(f"{name}, dtensor-lower{{keep-layouts=true}}")
+    assert Pipeline.parse(pipeline.text) == pipeline
