@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dtensor.dialect.mlir import ir
+if TYPE_CHECKING:
+    from dtensor.dialect.mlir import ir
 
 
 @dataclass(frozen=True)
