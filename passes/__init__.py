@@ -24,5 +24,6 @@ What all of them read:
 - `ledger.py`: the records of what was decided, and why.
 
 A pass is a class of `base.py`, and a line of `registry.py` and `pipelines.py`; `pipeline.py` runs
-them, `pipeline_text.py` reads them, `cxx.py` lists those of jaxlib.
+them, `pipeline_text.py` reads them, `cxx.py` lists those of jaxlib. `form.py`: how modules are
+printed between them; `nesting.py`: programs too deep for them.
 """
