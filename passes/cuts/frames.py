@@ -10,7 +10,7 @@ together: as one longer frame of fewer rows, in which they are told apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,6 +35,7 @@ class Frames:
         is_turned: whether the dimension of positions that counts frames comes second.
         together: how many neighbours are cut as one frame first.
         is_flat: whether one dimension of positions counts all elements, frame after frame.
+        divides: whether shards have as many frames each, and not as many rows.
     """
 
     start: int
@@ -44,6 +45,7 @@ class Frames:
     is_turned: bool = False
     together: int = 1
     is_flat: bool = False
+    divides: bool = False
 
     @staticmethod
     def of(positions: Numbers, shards: Callable[[], int] = lambda: 1) -> Frames | None:
@@ -121,15 +123,31 @@ class Frames:
             value = self._joined(make, value, dim, nothing)
             return [self._wider._put_rows(make, value, dim, size, nothing, beside)]
         value = make.lengthened(value, dim + 1, 0, self.rows * self.hop, nothing)
-        parts = []
-        for row in range(self.rows):
-            part = make.cut(value, dim + 1, row * self.hop, self.hop)
-            parts.append(make.lengthened(part, dim, row, self.all_rows, nothing))
-        value = make.combined("add", parts)
-        value = make.regrouped(value, dim, self.all_rows * self.hop, count=2)
+        parts = [make.cut(value, dim + 1, row * self.hop, self.hop) for row in range(self.rows)]
+        value = (self._pushed if self.divides else self._added)(make, parts, dim, nothing)
         reached = (self.count - 1) * self.hop + self.length
         value = make.cut(value, dim, 0, reached)
         return [make.lengthened(value, dim, self.start, size, beside)]
+
+    def _added(self, make: Builder, parts: Sequence[Value], dim: int, nothing: Value) -> Value:
+        """The sums of the first row of each frame, the second of each, ..., where they belong."""
+        rows = [make.lengthened(p, dim, row, self.all_rows, nothing) for row, p in enumerate(parts)]
+        return make.regrouped(make.combined("add", rows), dim, self.all_rows * self.hop, count=2)
+
+    def _pushed(self, make: Builder, parts: Sequence[Value], dim: int, nothing: Value) -> Value:
+        """The same, as sums of rows that go on by one row at a time, and those behind the last.
+
+        A shard sends one row for each row of a frame, and none but the last has more than frames.
+        """
+        *others, value = parts
+        behind = list[Value]()
+        for part in reversed(others):
+            behind.insert(0, make.cut(value, dim, self.count - 1, 1))
+            kept = make.cut(value, dim, 0, self.count - 1)
+            value = make.binary("add", make.lengthened(kept, dim, 1, self.count, nothing), part)
+        flat = [make.regrouped(value, dim, self.count * self.hop, count=2)]
+        flat += [make.regrouped(row, dim, self.hop, count=2) for row in behind]
+        return make.joined(flat, dim)
 
     def _rows(self, make: Builder, value: Value, dim: int) -> Value:
         """The frames along a dimension: the first row of each, the second of each, side by side.
@@ -206,7 +224,9 @@ def _frames(positions: Numbers, is_turned: bool, shards: Callable[[], int]) -> F
     if not np.array_equal(positions, expected):
         return None
     if found.rows <= _MOST_ROWS:
-        return found
+        parts = shards() if found.rows > 1 else 1
+        divides = parts > 1 and not count % parts and bool(found.all_rows % parts)
+        return replace(found, divides=divides)
     together = _together(found, shards())
     return None if together is None else replace(found, together=together)
 

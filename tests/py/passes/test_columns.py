@@ -81,3 +81,32 @@ def test_what_is_added_at_places_beyond_the_ends(goes_around: bool) -> None:
 
     compiled = run(added, LINE, [SPLIT, SPLIT], numbers((N,)), numbers((N,)), out=SPLIT)
     assert compiled.wire_bytes < N * 4 * 7 / 8
+
+
+def overlapped(y: Any, hop: int, is_cut: bool) -> Any:
+    """The sum of frames that overlap, into what begins with whole numbers."""
+    count, length = y.shape
+    places = jnp.arange(count)[:, None] * hop + jnp.arange(length)
+    size = (count - 1) * hop + length
+    total = jnp.full(size, 3.0).at[places].add(y)
+    return total[: count * hop] if is_cut else total
+
+
+@pytest.mark.parametrize(("hop", "length"), [(4, 16), (4, 14), (3, 7), (5, 10), (6, 6), (6, 5)])
+@pytest.mark.parametrize("count", [64, 63])
+def test_frames_are_added_up_row_by_row(hop: int, length: int, count: int) -> None:
+    def whole(y: Any) -> Any:
+        return overlapped(y, hop, False)
+
+    def part(y: Any) -> Any:
+        return overlapped(y, hop, True)
+
+    y = numbers((count, length))
+    run(whole, LINE, [["x", None]], y, out=["x"])
+    if length > hop:
+        compiled = run(part, LINE, [["x", None]], y, out=["x"])
+        rows = -(-length // hop) - 1
+        assert count == 63 or compiled.wire_bytes == rows * hop * 4
+    run(
+        jax.grad(lambda y: jnp.sum(whole(y) ** 2)), GRID, [["y", "x"]], numbers((count + 1, length))
+    )
