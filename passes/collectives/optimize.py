@@ -12,6 +12,7 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.collectives.combine import combine
 from dtensor.passes.collectives.edges import share_edges
+from dtensor.passes.collectives.halos import share_halos
 from dtensor.passes.collectives.merge import merge_duplicates
 from dtensor.passes.collectives.reader import CollectiveOp, CollectiveOps
 
@@ -22,9 +23,10 @@ class OptimizeCollectivesPass(Pass):
 
     Equal operations merge; operations whose results are not used go; a slice of what was gathered
     cancels, or comes first, or makes the gather an all_to_all; a slice of what was reduced becomes
-    a reduce_scatter; messages to the same devices that are small or share elements become one,
-    which brings no element twice and none that can be computed of the others; and neighbouring
-    all_reduces are combined into one of several operands.
+    a reduce_scatter; what several operations exchange of one value with its neighbours is exchanged
+    once; messages to the same devices that are small or share elements become one, which brings no
+    element twice and none that can be computed of the others; and neighbouring all_reduces are
+    combined into one of several operands.
     """
 
     name: ClassVar[str] = "dtensor-optimize-collectives"
@@ -42,6 +44,7 @@ class OptimizeCollectivesPass(Pass):
                 work.erase(item)
         while work.worklist:
             rewrite(work, work.worklist.pop())
+        share_halos(work)
         share_edges(work)
         if self.combine_bytes:
             combine(work, {names.ALL_REDUCE: self.combine_bytes}, moves=False)

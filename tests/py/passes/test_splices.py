@@ -271,3 +271,20 @@ def test_ghost_rows_are_copied_of_what_is_computed(kind: str) -> None:
             assert sent(compiled) <= 20 * rows * 6 * 4
     run(jax.grad(lambda u: jnp.sum(ghosts(kind)(u) ** 2)), GRID, [["y", "x"]], numbers((16, 24)))
     run(ghosts(kind), GRID, [[("y", "x"), UNSHARDED]], numbers((32, 5)))
+
+
+@pytest.mark.parametrize("size", [65, 66, 70])
+def test_slices_of_an_uneven_dimension_share_one_exchange(size: int) -> None:
+    def middle(u: Any) -> Any:
+        return (u[1:] + u[:-1]) * u[:-1]
+
+    def divergence(u: Any, v: Any) -> Any:
+        return (u[1:] - u[:-1]) + (v[:, 1:] - v[:, :-1])
+
+    below = ["x", UNSHARDED]
+    u, v = numbers((size, 24)), numbers((size - 1, 25))
+    compiled = run(divergence, LINE, [below, below], u, v, out=below)
+    if size == 65:
+        assert sent(compiled) <= 7 * 24 * 4
+    run(jax.grad(lambda u: jnp.sum(middle(u) ** 2)), LINE, [below], u, out=below)
+    run(middle, GRID, [["y", "x"]], u, out=["y", "x"])
