@@ -24,7 +24,7 @@ from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
 from dtensor.passes.cuts.turned_rows import cut_elements
 from dtensor.passes.cuts.unit_reductions import keep_units
-from dtensor.passes.cuts.window_padding import drop_idle, fuse_padding
+from dtensor.passes.cuts.window_padding import cut_beside_windows, drop_idle, fuse_padding
 from dtensor.passes.functions import main_function
 
 # Each rewrites what it finds of one pattern.
@@ -45,6 +45,7 @@ STEPS: tuple[CutStep, ...] = (
     scan_within,
     scan_what_is_kept,
     # Windows say what they read and write around the values that they walk over.
+    cut_beside_windows,
     fuse_padding,
     say_padding,
     # Others are written so that more of them go together.

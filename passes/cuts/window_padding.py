@@ -12,18 +12,28 @@ select_and_scatter has by itself, it may be selected.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dtensor.dialect.ends import read_padding
-from dtensor.dialect.mlir import Value, ir, made_by, reader_of, users
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, reader_of, users
 from dtensor.dialect.names import ENDS, FILL
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import matrix_attr
-from dtensor.passes.cuts.names import CONVERT, CONVOLUTION, CUTS, PAD, SELECT_AND_SCATTER, WINDOWED
+from dtensor.passes.cuts.names import (
+    CONVERT,
+    CONVOLUTION,
+    CUTS,
+    PAD,
+    SELECT_AND_SCATTER,
+    SLICE,
+    WINDOWED,
+)
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.windows import Windows, fill_number
-from dtensor.passes.ops.attributes import CONSTANT, pad_numbers, shape_of
+from dtensor.passes.ops.attributes import CONSTANT, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.ops.patterns import without_ones
 
 _EXACT = 2**53  # no two integers up to it are the same as floats
 
@@ -36,6 +46,20 @@ def drop_idle(function: Rewriting) -> None:
             function.replace(op, make.broadcast(op.operands[1], shape_of(op.results[0])))
         else:
             function.replace(op, op.operands[0] if _does_nothing(op) else None)
+
+
+def cut_beside_windows(function: Rewriting) -> None:
+    """Pad and slice right at windows, where dimensions of one element come or go in between.
+
+    So it is in `jnp.convolve`, which may read what was padded, and of which a part may be read.
+    """
+    for op in function.named(*WINDOWED):
+        padded = _padded_behind_ones(op, function.made)
+        if padded is not None:
+            op.operands[0] = padded
+            function.has_changed = True
+    for op in function.named(SLICE) if function.named(*WINDOWED) else ():
+        function.replace(op, _cut_before_ones(op, function.made))
 
 
 def fuse_padding(function: Rewriting) -> None:
@@ -109,6 +133,43 @@ def _take_cut(op: ir.Operation) -> bool:
     op.results[0].set_type(cut.results[0].type)
     cut.results[0].replace_all_uses_with(op.results[0])
     return True
+
+
+def _cut_before_ones(cut: ir.Operation, made: list[ir.Operation]) -> Value | None:
+    """A slice of what windows give, with what comes or goes behind it; None of other slices."""
+    value, between = without_ones(cut.operands[0])
+    op = maker_of(value)
+    if op is None or not between or op.name not in WINDOWED:
+        return None
+    if any(reader_of(each.results[0]) is None for each in (op, *between)):
+        return None
+    numbers = _placed(cut.operands[0], value, slice_numbers(cut), (0, 1, 1))
+    make = Builder(cut, made)
+    return make.reshape(make.slice(value, *numbers), shape_of(cut.results[0]))
+
+
+def _padded_behind_ones(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
+    """What windows read, padded behind the dimensions of one element; None of what is not."""
+    read = op.operands[0]
+    value, between = without_ones(read)
+    pad = made_by(PAD, value)
+    if pad is None or not between or 1 in shape_of(pad.results[0]):
+        return None
+    inner = iter(shape_of(pad.operands[0]))
+    shape = [next(inner) if size != 1 else 1 for size in shape_of(read)]
+    make = Builder(op, made)
+    numbers = _placed(value, read, pad_numbers(pad), (0, 0, 0))
+    return make.pad(make.reshape(pad.operands[0], shape), pad.operands[1], *numbers)
+
+
+def _placed(
+    value: Value, other: Value, numbers: Sequence[Sequence[int]], of_one: Sequence[int]
+) -> list[list[int]]:
+    """Numbers of each dimension, for a value that differs in dimensions of one element alone."""
+    rows = zip(shape_of(value), zip(*numbers, strict=True), strict=True)
+    left = iter([row for size, row in rows if size != 1])
+    found = [next(left) if size != 1 else of_one for size in shape_of(other)]
+    return [list(each) for each in zip(*found, strict=True)]
 
 
 def _does_nothing(cut: ir.Operation) -> bool:

@@ -78,3 +78,22 @@ func.func @main(%a: tensor<8x3xi64>) -> tensor<8x3xi64> {
   }) : (tensor<9x3xi64>, tensor<i64>) -> tensor<8x3xi64>
   return %1 : tensor<8x3xi64>
 }
+
+// -----
+
+// As jnp.convolve writes it: dimensions of one element come before the windows and go behind them.
+
+// CHECK-LABEL: func.func @beside_ones
+// CHECK-NOT: stablehlo.pad
+// CHECK: %[[READ:.*]] = stablehlo.reshape %arg0 : (tensor<32xf32>) -> tensor<1x1x32xf32>
+// CHECK: %[[FOUND:.*]] = stablehlo.convolution(%[[READ]], %arg1) {{.*}} pad = {{\[\[}}2, 0]]
+// CHECK: stablehlo.reshape %[[FOUND]] : (tensor<1x1x30xf32>) -> tensor<30xf32>
+func.func @beside_ones(%x: tensor<32xf32>, %k: tensor<1x1x5xf32>) -> tensor<30xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.pad %x, %zero, low = [4], high = [0], interior = [0] : (tensor<32xf32>, tensor<f32>) -> tensor<36xf32>
+  %1 = stablehlo.reshape %0 : (tensor<36xf32>) -> tensor<1x1x36xf32>
+  %2 = stablehlo.convolution(%1, %k) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x1x36xf32>, tensor<1x1x5xf32>) -> tensor<1x1x32xf32>
+  %3 = stablehlo.reshape %2 : (tensor<1x1x32xf32>) -> tensor<32xf32>
+  %4 = stablehlo.slice %3 [2:32] : (tensor<32xf32>) -> tensor<30xf32>
+  return %4 : tensor<30xf32>
+}

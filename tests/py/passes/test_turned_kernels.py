@@ -65,3 +65,31 @@ def walked(x: Any, dims: tuple[int, ...], **how: Any) -> Any:
 def test_windows_of_images(how: dict[str, Any], dims: tuple[int, ...]) -> None:
     x = numbers((2, 16, 9, 2))
     run(lambda x: walked(x, dims, **how), LINE, [[UNSHARDED, "x", UNSHARDED, UNSHARDED]], x)
+
+
+def causal(x: Any, k: Any) -> Any:
+    """Each element of what came before it."""
+    return jnp.convolve(x, k)[: x.shape[0]]
+
+
+def padded(x: Any, k: Any) -> Any:
+    return jnp.convolve(jnp.pad(x, (k.shape[0] - 1, 0)), k, mode="valid")
+
+
+def middle(x: Any, k: Any) -> Any:
+    return jnp.convolve(x, k)[3:-5]
+
+
+@pytest.mark.parametrize("program", [causal, padded, middle])
+def test_windows_that_nobody_reads_are_left_out(program: Callable[..., Any]) -> None:
+    kernel = jnp.asarray([1.0, -2.0, 3.0, 1.0, 2.0])
+    x = numbers((192,))
+    out = None if program is middle else ["x"]
+    compiled = run(program, LINE, [["x"], None], x, kernel, out=out)
+    # Of the middle shards have 24 results, and the last 20, which are 23 each in the end.
+    assert compiled.wire_bytes == (4 * 4 if program is not middle else 80)
+    columns = jax.vmap(program, (1, 1), 1)
+    run(columns, GRID, [["y", "x"], None], numbers((192, 6)), jnp.tile(kernel[:, None], 6))
+    gradient = jax.grad(lambda x, k: jnp.sum(program(x, k) ** 2), (0, 1))
+    run(gradient, LINE, [["x"], None], x, kernel)
+    run(program, LINE, [["x"], None], numbers((189,)), kernel[:1])
