@@ -86,7 +86,7 @@ func.func @main(%a: tensor<8x3xi64>) -> tensor<8x3xi64> {
 // CHECK-LABEL: func.func @beside_ones
 // CHECK-NOT: stablehlo.pad
 // CHECK: %[[READ:.*]] = stablehlo.reshape %arg0 : (tensor<32xf32>) -> tensor<1x1x32xf32>
-// CHECK: %[[FOUND:.*]] = stablehlo.convolution(%[[READ]], %arg1) {{.*}} pad = {{\[\[}}2, 0]]
+// CHECK: %[[FOUND:.*]] = stablehlo.convolution(%[[READ]], %arg1) {{.*}}pad = {{\[\[}}2, 0]]
 // CHECK: stablehlo.reshape %[[FOUND]] : (tensor<1x1x30xf32>) -> tensor<30xf32>
 func.func @beside_ones(%x: tensor<32xf32>, %k: tensor<1x1x5xf32>) -> tensor<30xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
