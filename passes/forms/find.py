@@ -42,6 +42,7 @@ _FORMS = (
     ("stablehlo.reduce_window", "turned_windows", "replace_windows"),
     ("stablehlo.reduce", "turned_reductions", "replace_reduction"),
     ("stablehlo.convolution", "turned_windows", "replace_convolution"),
+    (WHILE, "invariant", "hoist"),
 )
 
 
@@ -81,6 +82,7 @@ class FindFormsPass(Pass):
     combines; carries that others depend on, the maximum of a softmax say, come first. If trips do
     anything else to them, the blocks run one after another. Rows that a loop reads of what it wrote
     a few trips before, `y.at[i].set(f(y[i - 1]))`, are carried.
+    What a loop reduces of arrays that never change in it is computed in front of it.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
     operations and CHLO's that broadcast, is said in those. A reduce of several arrays that have
     nothing to do with one another is several, and one lists its dimensions in their order.
