@@ -39,7 +39,13 @@ def _is_invariant(op: ir.Operation, inside: set[Value]) -> bool:
         return False
     if not op.name.startswith(("stablehlo.", "chlo.")) or op.name == "stablehlo.custom_call":
         return False
-    return all(value not in inside for each in every(op) for value in each.operands)
+    return all(value not in inside for value in _read(op))
+
+
+def _read(op: ir.Operation) -> list[Value]:
+    """What an operation reads, and what those in its regions do."""
+    each = every(op) if len(op.regions) else [op]
+    return [value for inner in each for value in inner.operands]
 
 
 def _reduces(op: ir.Operation) -> bool:
@@ -64,8 +70,8 @@ def _move(
     point, waiting = ir.InsertionPoint(body.owner), [op]
     while waiting:
         last = waiting[-1]
-        reads = [value for each in every(last) for value in each.operands]
-        makers = [operation_of(v) for v in reads if v not in outside and _is_made_in(v, body)]
+        reads = [v for v in _read(last) if v not in outside and _is_made_in(v, body)]
+        makers = [operation_of(value) for value in reads]
         if missing := [maker for maker in makers if maker != last]:
             waiting += missing
             continue

@@ -24,6 +24,8 @@ _MOST = 16  # operations between the reversal and the reduction
 
 def replace_reduction(op: ir.Operation, function: Rewriting) -> None:
     """Reduce what was not reversed, where the order of elements does not matter."""
+    if REVERSE not in function.ops.names:
+        return
     body, dims = op.regions[0], _reversed_dims(op.operands[0])
     reduced = integers(op.attributes["dimensions"])
     if not dims or not set(dims) <= set(reduced):
