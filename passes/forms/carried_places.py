@@ -41,10 +41,10 @@ def replace_lookup(gather: ir.Operation, function: Rewriting) -> None:
     table, vectors = gather.operands
     if len(dims.picked) != 1 or len(dims.spread) != 1 or dims.cut or dims.partly:
         return
-    if not function.shards.splits((table, dims.picked[0][0])):
-        return
     path = _Path()
     if not path.leads(vectors, _MOST) or len(path.ends) != 1:
+        return
+    if not function.shards.splits((table, dims.picked[0][0])):
         return
     (running,) = path.ends.values()
     walked = sorted([*dims.spread, *((i, r) for _, i, r in dims.batching)])
