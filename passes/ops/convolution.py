@@ -94,7 +94,8 @@ def _spatial(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> N
             builder.whole(1, numbers.kernel_spatial_dimensions[row], "is a dimension of the window")
         else:
             kind = FactorKind.REDUCTION if window.tiles(size) else FactorKind.WINDOW
-            builder.share(*places, reduction=Reduction.SUM, kind=kind, window=window)
+            steps = op.shape(slot)[dim]
+            builder.share(*places, size=steps, reduction=Reduction.SUM, kind=kind, window=window)
             builder.whole(~0, numbers.output_spatial_dimensions[row], "is a place of the window")
 
 
