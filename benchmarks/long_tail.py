@@ -56,6 +56,7 @@ from benchmarks.long_tail_forms import (
 from benchmarks.long_tail_grids import GRIDS
 from benchmarks.long_tail_loops import LOOPS
 from benchmarks.long_tail_orders import ORDERS
+from benchmarks.long_tail_places import LOOKUPS
 from benchmarks.long_tail_row import (
     CACHE,
     CHUNK,
@@ -236,6 +237,7 @@ ROWS_OF_TABLE: dict[str, Row] = {
     **GRIDS,
     **LOOPS,
     **ORDERS,
+    **LOOKUPS,
     "histogram": row(
         2 * R * 64 * 4 + 2 * 2 * R * 4,
         "all_reduces of the bins and the range",
