@@ -3,7 +3,8 @@
 Nodes that look alike (`classes`) are one node of the problem, and their values one value, weighted
 by how often they occur and run. Two convolutions that read one value in one layout exchange equal
 halos, and the second exchange merges with the first. Users of a value with equal windows are taken
-in pairs, each with the next; what a pair shares is taken off the cost of both.
+in pairs, each with the next; what a pair shares is taken off the cost of both. Of unequal halos the
+longer serves both operations too, which a plan does not count.
 """
 
 from __future__ import annotations
