@@ -32,6 +32,7 @@ The patterns, in the order in which `fuse.py` rewrites them:
   gradients, and `early_slices.py` for slices of what was padded.
 - `unit_reductions.py`: sums of one row, as gradients have them.
 - `joined_pads.py`: sums of padded values, the gradients of slices, as concatenations.
+- `whole_blocks.py`: `x[::3]` of a split dimension that is no number of whole blocks.
 - `strides.py`: `x[2::2]` as blocks and a cut.
 - `chains.py`: rolls and stencils as one splice; `slices_in_place.py` for what is computed between
   the cuts, and `uses.py` for `x.at[1:-1].set(y)` and sums of it.

@@ -24,6 +24,7 @@ from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
 from dtensor.passes.cuts.turned_rows import cut_elements
 from dtensor.passes.cuts.unit_reductions import keep_units
+from dtensor.passes.cuts.whole_blocks import fill_blocks
 from dtensor.passes.cuts.window_padding import cut_beside_windows, drop_idle, fuse_padding
 from dtensor.passes.functions import main_function
 
@@ -51,6 +52,7 @@ STEPS: tuple[CutStep, ...] = (
     # Others are written so that more of them go together.
     keep_units,
     join_pads,
+    fill_blocks,
     split_strides,
     fuse_chains,
     # What is left is laid out one dimension at a time.
@@ -74,6 +76,9 @@ class FuseCutsPass(Pass):
     Windows over what was padded with its own elements (`jnp.pad` in the modes wrap, reflect, edge
     and symmetric) read the value, and say so in `dtensor.ends`. What its gradient adds up at the
     ends of what windows give, they give: `dtensor.folds`.
+
+    A slice with a stride (`x[::3]`), or a pad with gaps, of a split dimension that is no number of
+    whole blocks is that of a padded one, so that each shard keeps one element of each of its own.
 
     A slice that reads one of several joined parts reads that. One of several dimensions, of one of
     which it takes few elements, or far ones, becomes slices of one dimension each.

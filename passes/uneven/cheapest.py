@@ -9,7 +9,7 @@ share 197 tokens, attention had better move to a batch of 10 elements than gathe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dtensor.dialect.mlir import ir
@@ -18,7 +18,7 @@ from dtensor.passes.cost.units import seconds_text
 from dtensor.passes.functions import main_function
 from dtensor.passes.propagation.propagate import PropagatePass
 from dtensor.passes.propagation.task import read_pins
-from dtensor.passes.uneven.components import Lengths, lengths_of
+from dtensor.passes.uneven.components import Freedom, Lengths, lengths_of
 from dtensor.passes.uneven.rewrite import Rewriter
 
 _ENOUGH = 0.97  # of what a plan takes: what saves less is not worth more elements
@@ -63,6 +63,8 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
     Then with one class that no layout splits: in 19 programs two others were no gain beside it.
     Where some grow beside what divides and stays, first whether they had better not: a part of an
     axis may divide them, or axes move to another dimension for less, and no padding is computed.
+    Then, where arguments or results would have another length inside, whether they had better: of
+    fields of 512 and 513 rows in a loop all are moved to shards of 65 rows once, not in each trip.
 
     Args:
         module: the program, which stays as it is.
@@ -74,19 +76,17 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
     graph = state.graph_of(function)
     pins = read_pins(graph, state.meshes)
     first = best = _trial(module, state, least, poison)
-    may_stay = True
-    if least.is_beside:
-        grown = lengths_of(graph, pins, may_stay=False)
-        found = _trial(module, state, grown, poison, best.cost)
-        if found.seconds < best.seconds:
-            first = best = found
-            may_stay = False
+    freedom = Freedom()
+    for other, enough in _freer(least):
+        found = _trial(module, state, lengths_of(graph, pins, other), poison, enough * best.cost)
+        if found.seconds < enough * best.seconds:
+            first, best, freedom = found, found, other
     taken: Mapping[float, int] = {}
 
     def take(parts: Mapping[float, int]) -> bool:
         """Take these lengths if a plan then takes less."""
         nonlocal best, taken
-        lengths = lengths_of(graph, pins, parts, may_stay)
+        lengths = lengths_of(graph, pins, replace(freedom, parts=parts))
         if lengths is None:  # what would become too long for others to be split as it is
             return False
         found = _trial(module, state, lengths, poison, _ENOUGH * best.cost)
@@ -109,6 +109,14 @@ def cheapest(module: ir.Module, state: PassState, least: Lengths, poison: bool) 
             seconds=best.seconds,
         )
     return best
+
+
+def _freer(least: Lengths) -> Iterator[tuple[Freedom, float]]:
+    """What else may stay or be longer, and at most what part of a plan's time it must take."""
+    if least.is_beside:
+        yield Freedom(may_stay=False), 1
+    if least.is_refitted:
+        yield Freedom(may_stay=False, may_refit=True), _ENOUGH
 
 
 def _trial(

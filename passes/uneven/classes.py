@@ -90,11 +90,20 @@ class Classes:
 
     `parts` says of classes, by the first dimension of each that a layout given splits, into how
     many equal parts they should divide; of those that none splits, by `~` their first dimension.
+    With `may_refit` arguments and results may have another length inside; whether it would matter
+    is `is_refitted`.
     """
 
     def __init__(
-        self, graph: Graph, pins: Pins, places: DimClasses, parts: Mapping[float, int]
+        self,
+        graph: Graph,
+        pins: Pins,
+        places: DimClasses,
+        parts: Mapping[float, int],
+        may_refit: bool,
     ) -> None:
+        self.is_refitted = False
+        self._may_refit = may_refit
         self._places = places
         self._parts = parts
         self._classes: dict[int, LengthClass] = {}
@@ -188,7 +197,8 @@ class Classes:
         - all of them divide as they are,
         - one would become more than twice as long,
         - half of the devices would hold no element of one that no layout given splits,
-        - an argument or a result would have another length inside, which it has not now,
+        - an argument or a result would have another length inside, which it has not now, but for
+          `may_refit`,
         - with `all_divide`, one would not divide,
         - with `some_stay`, one that a layout given divides as it is would become longer, or beside
           it one would not divide.
@@ -215,7 +225,7 @@ class Classes:
                 return False
             if ((all_divide or stay) and long % most) or (number in stay and long != size):
                 return False
-        if not _keeps_borders(one, length) and all(map(self._keeps, numbers)):
+        if self._refits(one, length, numbers) and not self._may_refit:
             return False
         for number in numbers:
             self._classes.pop(self._places.find(number)[0], None)
@@ -285,6 +295,12 @@ class Classes:
     def _unit(self, numbers: Sequence[int], scales: Sequence[int]) -> Fraction:
         """What a scale of 1 is in the class of the first dimension."""
         return self._places.find(numbers[0])[1] / scales[0]
+
+    def _refits(self, one: LengthClass, length: Fraction, numbers: Sequence[int]) -> bool:
+        """Whether the program's border has another length, where the dimensions alone keep it."""
+        found = not _keeps_borders(one, length) and all(map(self._keeps, numbers))
+        self.is_refitted |= found
+        return found
 
     def _keeps(self, number: int) -> bool:
         """Whether the class of a dimension, as it is, keeps the lengths at the program border."""

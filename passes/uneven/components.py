@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.dim import Dim
@@ -38,7 +37,6 @@ from dtensor.passes.uneven.ties import (
 
 Site = tuple[int, int, int]  # a node, an operand (or ~result) of it, and a dimension of that
 Beside = Callable[[ValueDim], Iterator[ValueDim]]
-SHORTEST: Mapping[float, int] = MappingProxyType({})
 TIES = (CONSTRAINT, CARRY, JOIN, THROUGH)  # operands and results are one value
 
 
@@ -58,6 +56,8 @@ class Lengths:
         possible: the class of the most bytes of those that no layout splits, likewise by `~` its
             first dimension.
         is_beside: whether some grow in proportion to one that divides and stays.
+        is_refitted: whether some would grow together if arguments or results may be of another
+            length inside of the program than at its border.
     """
 
     shapes: list[Shape]
@@ -67,21 +67,37 @@ class Lengths:
     divisible: dict[float, int] = field(default_factory=dict)
     possible: dict[float, int] = field(default_factory=dict)
     is_beside: bool = False
+    is_refitted: bool = False
 
 
-def lengths_of(
-    graph: Graph, pins: Pins, parts: Mapping[float, int] = SHORTEST, may_stay: bool = True
-) -> Lengths | None:
+@dataclass(frozen=True)
+class Freedom:
+    """What may become longer than it must, or stay shorter.
+
+    Attributes:
+        parts: some of what is `divisible` without it: these classes are made that long.
+        may_stay: whether a dimension that divides may stay as it is where an operation ties it, in
+            proportion, to one that does not, which grows alone then. Else they grow together, or
+            the one is not split.
+        may_refit: whether arguments and results may have another length inside, for dimensions of
+            others to grow with them: they are moved to it when the program begins and ends.
+    """
+
+    parts: Mapping[float, int] = field(default_factory=dict)
+    may_stay: bool = True
+    may_refit: bool = False
+
+
+def lengths_of(graph: Graph, pins: Pins, freedom: Freedom | None = None) -> Lengths | None:
     """How long dimensions become so that all layouts divide them; None if all do already.
 
     Args:
         graph: the program.
         pins: the layouts given.
-        parts: some of what is `divisible` without it: these classes are made that long.
-        may_stay: whether a dimension that divides may stay as it is where an operation ties it, in
-            proportion, to one that does not, which grows alone then. Else they grow together, or
-            the one is not split.
+        freedom: what may be longer or shorter; by default what the least lengths are.
     """
+    freedom = freedom or Freedom()
+    may_stay = freedom.may_stay
     is_uneven = any(_uneven_dims(graph, pins, graph.nodes[index]) for index in pins.layouts)
     splits = {dim.split for layout in pins.layouts.values() for dim in layout.dims} - {1}
     ties, alike, even = find_ties(graph, splits, is_uneven, may_stay)
@@ -94,7 +110,7 @@ def lengths_of(
         _join_beside(node, tie, places)
         for along in tie:
             lengths.fills[node.index, along.slot, along.dim] = along.fill
-    classes = Classes(graph, pins, places, parts)
+    classes = Classes(graph, pins, places, freedom.parts, freedom.may_refit)
     alike = [*alike, *even, *_there_and_back(moves, places, classes)]
     apart = _tie(classes, ties, alike, lengths, may_stay)
     _let_read(graph, lengths)
@@ -117,6 +133,7 @@ def lengths_of(
         lengths.shapes[value] = tuple(sizes)
         lengths.words.append(tuple(words))
     lengths.possible = possible[max(bytes_of, key=bytes_of.__getitem__)] if possible else {}
+    lengths.is_refitted = classes.is_refitted
     lengths.apart = _lengths_apart(apart, lengths)
     lengths.is_beside = may_stay and any(_is_beside(lengths, graph, *each) for each in ties)
     return lengths

@@ -28,8 +28,9 @@ class PadUnevenPass(Pass):
 
     Dimensions become longer than their layouts ask for, up to twice, so that more devices divide
     them, where a plan then takes less; and so do those of the most bytes that no layout splits, by
-    a quarter. Nothing is added in proportion to what divides where a plan takes less without. The
-    program is planned both ways, but for the effort `fast`.
+    a quarter. Nothing is added in proportion to what divides where a plan takes less without.
+    Arguments and results are moved to another length once, where that saves more. The program is
+    planned each way, but for the effort `fast`.
     """
 
     name: ClassVar[str] = "dtensor-pad-uneven"
@@ -44,7 +45,8 @@ class PadUnevenPass(Pass):
         lengths = lengths_of(graph, pins)
         if lengths is None:
             return
-        is_open = lengths.divisible or lengths.possible or lengths.is_beside
+        is_longer = bool(lengths.divisible or lengths.possible)
+        is_open = is_longer or lengths.is_beside or lengths.is_refitted
         is_tried = is_open and self.planned and state.effort != "fast"
         if is_tried and state.mesh is not None:
             cheapest(module, state, lengths, self.poison).adopt(module, state)

@@ -284,18 +284,6 @@ func.func @largest(%a: tensor<3x7xf32> {dtensor.layout = #dtensor.layout<@mesh, 
 
 // -----
 
-// What would have to be longer than its layout says at the border reads the true size.
-
-// CHECK-LABEL: func.func @too_long
-func.func @too_long(%a: tensor<6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"y"}]>}, %v: tensor<f32>) -> tensor<9xf32> {
-  // CHECK: %[[TRUE:.*]] = stablehlo.slice %arg0 [0:6]
-  // CHECK: stablehlo.pad %[[TRUE]], %arg1, low = [0], high = [3], interior = [0] : (tensor<6xf32>, tensor<f32>) -> tensor<9xf32>
-  %0 = stablehlo.pad %a, %v, low = [0], high = [3], interior = [0] : (tensor<6xf32>, tensor<f32>) -> tensor<9xf32>
-  return %0 : tensor<9xf32>
-}
-
-// -----
-
 // One element of two is not padded to the two devices if nobody asks for it: one would hold nothing.
 
 // CHECK-LABEL: func.func @one_of_two(
