@@ -94,6 +94,9 @@ def compile_module(
 ) -> DriverResult:
     """Run the pipeline on a module.
 
+    Under `strict`, where the cheapest plan moves what nobody asked for, one that does not is looked
+    for.
+
     Args:
         source: StableHLO, as text or bytecode; plain, or annotated with layouts.
         filename: what messages call `source`.
@@ -117,53 +120,67 @@ def compile_module(
         BudgetError: it sends more, or otherwise, than `budget` allows.
         MemoryLimitError: one device would hold more than `max_bytes_per_device`.
     """
-    with make_context(), ir.Location.unknown():
-        module = parse_module(source, filename)
-        for side, layouts in ((ARG_ATTRS, in_layouts), (RES_ATTRS, out_layouts)):
-            check_boundary_layouts(main_function(module), side, layouts)
-            set_boundary_layouts(main_function(module), side, layouts)
-        element = options.reduce_dtype
-        state = PassState(
-            mesh=mesh,
-            cost=options.cost,
-            machine=machine if options.machine is None else Machine.of(options.machine),
-            effort=options.effort,
-            reduce_element=None if element is None else _ELEMENTS[element],
-            max_bytes_per_device=options.max_bytes_per_device,
-            definitions=options.ops,
-            bodies=bodies_of(options.ops, platform),
-            platform=platform,
-            donated=donated,
-            argument_names=argument_names,
-            result_names=result_names,
-        )
-        pipeline = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd"))
-        _check_pipeline(pipeline, options)
-        _check_printed(options.print_ir_after, pipeline)
-        instruments = Instruments(
-            print_after=frozenset(options.print_ir_after), before=before, after=after
-        )
-        pipeline.run(module, state, instruments)
-        assert state.cost_report is not None
-        if options.strict:
-            _be_strict(state.ledger, options.strict, state.cost_report.collectives)
-        if options.budget is not None:
-            options.budget.check("the program", state.cost_report.collectives)
-        if len(state.ledger.op_locations) <= _FEW_OPERATIONS:
-            state.ledger.detach()
-        assert state.mesh is not None
-        return DriverResult(
-            bytecode_of(module),
-            filename,
-            state.mesh,
-            tuple(layout for layout in state.arg_layouts if layout is not None),
-            tuple(layout for layout in state.result_layouts if layout is not None),
-            state.ledger,
-            state.cost_report.collectives,
-            state.cost_report.local_flops,
-            tuple(donated) if ReportMemoryPass.name in pipeline.names else None,
-            tuple(argument_names),
-        )
+
+    def run(is_strict: bool = False) -> DriverResult:
+        with make_context(), ir.Location.unknown():
+            module = parse_module(source, filename)
+            for side, layouts in ((ARG_ATTRS, in_layouts), (RES_ATTRS, out_layouts)):
+                check_boundary_layouts(main_function(module), side, layouts)
+                set_boundary_layouts(main_function(module), side, layouts)
+            element = options.reduce_dtype
+            state = PassState(
+                mesh=mesh,
+                cost=options.cost,
+                machine=machine if options.machine is None else Machine.of(options.machine),
+                effort=options.effort,
+                reduce_element=None if element is None else _ELEMENTS[element],
+                is_strict=is_strict,
+                max_bytes_per_device=options.max_bytes_per_device,
+                definitions=options.ops,
+                bodies=bodies_of(options.ops, platform),
+                platform=platform,
+                donated=donated,
+                argument_names=argument_names,
+                result_names=result_names,
+            )
+            pipeline = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd"))
+            _check_pipeline(pipeline, options)
+            _check_printed(options.print_ir_after, pipeline)
+            instruments = Instruments(
+                print_after=frozenset(options.print_ir_after), before=before, after=after
+            )
+            pipeline.run(module, state, instruments)
+            assert state.cost_report is not None
+            if options.strict:
+                _be_strict(state.ledger, options.strict, state.cost_report.collectives)
+            if options.budget is not None:
+                options.budget.check("the program", state.cost_report.collectives)
+            if len(state.ledger.op_locations) <= _FEW_OPERATIONS:
+                state.ledger.detach()
+            assert state.mesh is not None
+            return DriverResult(
+                bytecode_of(module),
+                filename,
+                state.mesh,
+                tuple(layout for layout in state.arg_layouts if layout is not None),
+                tuple(layout for layout in state.result_layouts if layout is not None),
+                state.ledger,
+                state.cost_report.collectives,
+                state.cost_report.local_flops,
+                tuple(donated) if ReportMemoryPass.name in pipeline.names else None,
+                tuple(argument_names),
+            )
+
+    try:
+        return run()
+    except StrictError as refused:
+        if options.strict is not True:
+            raise
+        # The cheapest plan moves what nobody asked for. A dearer one may not.
+        try:
+            return run(is_strict=True)
+        except CompileError:
+            raise refused from None
 
 
 def _check_pipeline(pipeline: Pipeline, options: CompileOptions) -> None:

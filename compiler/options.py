@@ -42,7 +42,8 @@ class CompileOptions:
             before XLA compiles anything. None is no limit.
         reduce_dtype: element type in which sums over devices are made where the values have a
             narrower floating-point type, such as "float32" for bfloat16 gradients; None keeps
-            each value's own.
+            each value's own, but for float16: parts of a sum may be beyond 65504 though it is not,
+            so that they are float32.
         machine: the machine that plans are made for: a `Machine`, the name of one in
             docs/machines.md, such as "h100", or a TOML file. None takes the mesh's devices, or the
             target, where they are known; else every collective costs its bytes.

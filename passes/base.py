@@ -61,7 +61,8 @@ class PassState:
         machine: the machine that plans are made for; None is the default cost model.
         effort: how hard to search for a plan: "fast", "normal" or "best".
         reduce_element: element type in which sums over devices are made where values are narrower,
-            as MLIR writes it; None keeps each value's own.
+            as MLIR writes it; None keeps each value's own, but for float16.
+        is_strict: whether plans are to move nothing that nobody asked for, at any price.
         max_bytes_per_device: what one device may hold; None is no limit.
         definitions: operations that the user defined.
         bodies: by name of such an operation, what makes its program for shards: from shape and
@@ -87,6 +88,7 @@ class PassState:
     machine: Machine | None = None
     effort: str = "normal"
     reduce_element: str | None = None
+    is_strict: bool = False
     max_bytes_per_device: float | None = None
     definitions: Sequence[Definition] = ()
     bodies: Mapping[str, BodyMaker] = field(default_factory=dict)

@@ -8,13 +8,13 @@ from typing import ClassVar
 from dtensor.dialect import names
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.functions import functions
-from dtensor.dialect.mlir import ir, operation_of
+from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.builder import Builder, Trail
-from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.ops.reduction import FLOAT_BITS, Reduction, sum_element
 from dtensor.passes.program import walk
 
-_BITS = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+_PRODUCTS = ("stablehlo.dot_general", "stablehlo.convolution")  # may be wider than their factors
 _REDUCES = (names.ALL_REDUCE, names.REDUCE_SCATTER)
 
 
@@ -23,7 +23,8 @@ class WidenReductionsPass(Pass):
     """Makes sums over devices of narrow floats in a wider type, and converts the result back.
 
     A bfloat16 sum over 8 devices loses several of its 8 bits; in f32 it loses none, for twice the
-    bytes. Does nothing unless an element type is asked for.
+    bytes. It is made so if an element type is asked for. A float16 sum always is, unless float16
+    is asked for: parts may be beyond what it can hold, though one device finds their sum.
     """
 
     name: ClassVar[str] = "dtensor-widen-reductions"
@@ -32,29 +33,40 @@ class WidenReductionsPass(Pass):
 
     def run(self, module: ir.Module, state: PassState) -> None:
         element = self.element or state.reduce_element
-        if not element:
-            return
-        if element not in _BITS:
-            error(module.operation, f"element is '{element}'; give one of {', '.join(_BITS)}")
-        wide = ir.Type.parse(element)
+        if element and element not in FLOAT_BITS:
+            error(module.operation, f"element is '{element}'; give one of {', '.join(FLOAT_BITS)}")
         for function in functions(module):
             for op, name, _ in walk(function):
                 if name in _REDUCES:
-                    _widen(op, wide, _BITS[element])
+                    _widen(op, element)
         state.forget_ir()
 
 
-def _widen(op: ir.Operation, wide: ir.Type, bits: int) -> None:
+def _widen(op: ir.Operation, asked: str | None) -> None:
     if not Reduction.named(ir.StringAttr(op.attributes[names.REDUCTION]).value).rounds:
         return
     for k, operand in enumerate(op.operands):
-        tensor = ir.RankedTensorType(operand.type)
-        if _BITS.get(str(tensor.element_type), 64) >= bits:
+        narrow = str(ir.RankedTensorType(operand.type).element_type)
+        wide = sum_element(narrow, asked)
+        if wide == narrow:
             continue
         result = op.results[k]
-        given = ir.RankedTensorType(result.type)
-        op.operands[k] = Builder(op).convert(operand, str(wide))
-        result.set_type(ir.RankedTensorType.get(list(given.shape), wide))
+        op.operands[k] = _as_wide(op, operand, wide)
+        _set_element(result, wide)
         behind = Trail(ir.InsertionPoint.after(op), op.location)
-        narrow = behind.convert(result, str(given.element_type))
-        result.replace_all_uses_except(narrow, operation_of(narrow))
+        back = behind.convert(result, narrow)
+        result.replace_all_uses_except(back, operation_of(back))
+
+
+def _as_wide(op: ir.Operation, value: Value, wide: str) -> Value:
+    """A value in a wider type; what a product adds up is not rounded before it is added on."""
+    maker = maker_of(value)
+    if maker is not None and maker.name in _PRODUCTS and len(list(value.uses)) == 1:
+        _set_element(value, wide)
+        return value
+    return Builder(op).convert(value, wide)
+
+
+def _set_element(value: Value, element: str) -> None:
+    shape = list(ir.RankedTensorType(value.type).shape)
+    value.set_type(ir.RankedTensorType.get(shape, ir.Type.parse(element)))

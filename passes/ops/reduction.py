@@ -17,6 +17,19 @@ _FINITE_MAX = {
     "f8E5M2FNUZ": 57344.0,
 }
 
+FLOAT_BITS = {"bf16": 16, "f16": 16, "f32": 32, "f64": 64}  # of what sums are made in
+
+
+def sum_element(element: str, asked: str | None) -> str:
+    """The element type in which devices add up parts of a sum of this type.
+
+    A float16 ends at 65504, which parts may exceed though their sum does not: they are float32,
+    unless something is asked for.
+    """
+    wide = asked or ("f32" if element == "f16" else element)
+    is_wider = FLOAT_BITS.get(wide, 0) > FLOAT_BITS.get(element, 64)
+    return wide if is_wider else element
+
 
 class Reduction(StrEnum):
     """A way to combine parts; its value is how layouts write it, as in `dialect.layout.REDUCTIONS`.

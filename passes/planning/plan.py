@@ -84,7 +84,7 @@ def make_plan(
     """
     axes = tuple(subaxes)
     if axes not in task.prices:
-        task.prices[axes] = Prices(Specs(axes, task.mesh), task.cost)
+        task.prices[axes] = Prices(Specs(axes, task.mesh), task.cost, task.is_strict)
     prices = task.prices[axes]
     specs = prices.specs
     maker = Maker(task, specs, result_places, kept)
@@ -93,10 +93,11 @@ def make_plan(
     strategies = [problem.now[number] for number in problem.node_of]
     work = sum(map(problem.work_seconds, range(len(problem.now))))
     priced = sum([n * s.price for n, s in zip(problem.runs, problem.now, strict=True)])
-    seconds = problem.total() - priced
+    with prices.as_sent():
+        seconds = problem.total() - priced
+        others = alternatives(problem)
     bound = None if bound is None else min(bound - priced, seconds)  # above it by rounding alone
     communication = seconds - work
-    others = alternatives(problem)
     return Plan(specs, strategies, problem.node_of, seconds, priced, communication, bound, others)
 
 

@@ -97,7 +97,8 @@ class Problem:
         self.scale = 1e6 / max(self.total(), 1.0)
 
     def _read_values(self) -> None:
-        graph, node_of, free = self.graph, self.node_of, self.maker.task.free
+        graph, node_of, maker = self.graph, self.node_of, self.maker
+        free = maker.task.free
         numbers: dict[object, int] = {}
         for v, uses in enumerate(graph.uses):
             info = graph.types[v]
@@ -115,7 +116,7 @@ class Problem:
                 continue
             for n in {key[0], *(n for n, _ in users)}:
                 self.around[n].append(len(self.values))
-            cls = self.prices.class_of(info.shape, info.itemsize)
+            cls = self.prices.class_of(info.shape, info.itemsize, maker.task.summed(info))
             self.values.append(ValueClass(key[0], key[1], users, weight, cls, v))
 
     def let_change(self, moves: Moves | None) -> None:

@@ -103,6 +103,7 @@ class PropagatePass(Pass):
         limits = _limits(self.effort or state.effort, self.bound)
         cost, prices = state.cost_model(), state.prices
         task = Task.of(graph, pins, state.mesh, cost, self.min_flops, prices)
+        task = replace(task, reduce_element=state.reduce_element, is_strict=state.is_strict)
         return task, Ahead(limits, self.min_flops)
 
 

@@ -33,7 +33,9 @@ from dtensor.passes.graph import (
     WHOLE_USE,
     Graph,
     Node,
+    TypeInfo,
 )
+from dtensor.passes.ops.reduction import FLOAT_BITS, sum_element
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import WHOLE, place_of, split_of
@@ -59,6 +61,8 @@ class Task:
         constant: per value whether constants and scalars alone say what it is, so that any device
             could compute all of it: masks, tables of angles, random numbers of a key.
         prices: what relayouts cost, as far as known; other plans of the program may share them.
+        reduce_element: element type in which sums over devices are made, if one is asked for.
+        is_strict: whether a plan is looked for in which nothing is moved that nobody asked for.
     """
 
     graph: Graph
@@ -69,6 +73,13 @@ class Task:
     free: list[bool]
     constant: list[bool]
     prices: PricesOf
+    reduce_element: str | None = None
+    is_strict: bool = False
+
+    def summed(self, info: TypeInfo) -> float:
+        """Bytes of an element of a tensor while devices add up parts of it."""
+        wide = sum_element(info.element, self.reduce_element)
+        return info.itemsize if wide == info.element else FLOAT_BITS[wide] / 8
 
     @classmethod
     def of(

@@ -136,10 +136,30 @@ def test_a_pipeline_of_one_s_own_may_leave_out_what_nobody_asks_for() -> None:
     assert result.memory is None
 
 
+HALVES = main(
+    """(%a: tensor<8x64xf16> {dtensor.layout = #L[{}, {"x"}]#},
+        %b: tensor<64x4xf16> {dtensor.layout = #L[{"x"}, {}]#})
+        -> (tensor<8x4xf16> {dtensor.layout = #L[{}, {}]#})""",
+    """
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+        : (tensor<8x64xf16>, tensor<64x4xf16>) -> tensor<8x4xf16>
+    return %0 : tensor<8x4xf16>""",
+)
+
+
 def test_sums_are_made_in_the_type_that_is_asked_for() -> None:
-    narrow = LOOP.replace("xf32>", "xbf16>")
+    narrow = HALVES.replace("xf16>", "xbf16>")
     assert [c.dtype for c in compiled(narrow).collectives] == ["bf16"]
     assert [c.dtype for c in compiled(narrow, reduce_dtype="float32").collectives] == ["f32"]
+
+
+def test_sums_of_float16_are_float32_unless_asked_for() -> None:
+    """For twice the bytes, in the plan too."""
+    wide, narrow = compiled(HALVES), compiled(HALVES, reduce_dtype="float16")
+    assert [c.dtype for c in wide.collectives] == ["f32"]
+    assert [c.dtype for c in narrow.collectives] == ["f16"]
+    seconds = [result.ledger.trails[0].plan.seconds for result in (wide, narrow)]
+    assert seconds[0] > seconds[1]
 
 
 # Strict.
@@ -175,6 +195,25 @@ def test_strict_refuses_a_move_that_nobody_asked_for() -> None:
     compiled(text)
     with pytest.raises(StrictError, match=r"p.mlir:\d+:\d+: strict: .* gives .* needs"):
         compiled(text, strict=True)
+
+
+def test_strict_finds_a_dearer_plan_that_moves_nothing_else() -> None:
+    """Data parallel: to gather the batch is less than to add up the gradient."""
+    text = main(
+        """(%x: tensor<8x48xf32> {dtensor.layout = #L[{"x"}, {}]#},
+            %y: tensor<8x64xf32> {dtensor.layout = #L[{"x"}, {}]#})
+            -> (tensor<48x64xf32> {dtensor.layout = #L[{}, {}]#})""",
+        """
+        %0 = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0]
+            : (tensor<8x48xf32>, tensor<8x64xf32>) -> tensor<48x64xf32>
+        return %0 : tensor<48x64xf32>""",
+    )
+    cheapest, strict = compiled(text), compiled(text, strict=True)
+    assert {c.kind for c in cheapest.collectives} == {"all_gather"}
+    assert [c.kind for c in strict.collectives] == ["all_reduce"]
+    (plan,) = strict.ledger.of_kind("plan")
+    sent = {r.seconds for r in strict.ledger.of_kind("relayout")}
+    assert max(s for s in sent if s is not None) <= plan.seconds < 2e-6
 
 
 def test_strict_accepts_what_was_asked_for() -> None:
