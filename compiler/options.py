@@ -34,9 +34,10 @@ class CompileOptions:
         strict: an operation that falls back to replication, a large one that every device of an
             axis computes alike, a relayout that nobody asked for, an argument that must be moved
             and a plan that needs more memory than a device of `machine` has are errors instead of
-            records in the ledger. A budget in place of True allows the
-            relayouts that keep to it together, and operations computed alike: the weight gathers
-            of fully sharded parameters are `dtensor.budget(only={"all_gather": "data"})`.
+            records in the ledger. Where the cheapest plan moves something, a dearer one that moves
+            nothing is taken, if there is one. A budget in place of True allows the relayouts that
+            keep to it together, and operations computed alike: the weight gathers of fully sharded
+            parameters are `dtensor.budget(only={"all_gather": "data"})`.
         max_bytes_per_device: bytes of arguments, results and temporaries that one device may hold
             by the plan; a program that needs more is an error that names its largest tensors,
             before XLA compiles anything. None is no limit.

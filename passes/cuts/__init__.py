@@ -10,6 +10,7 @@ What all patterns read:
 - `pieces.py`: which elements of which values stand where in a value, along one dimension.
 - `elementwise.py`: what is computed of each element by itself, and so of slices as well.
 - `modes.py`: with which of its own elements a value was padded, as `jnp.pad` does in its modes.
+- `sums.py`: the terms of a sum.
 - `windows.py`: how the windows of a convolution or a reduction walk.
 - `shards.py`: which dimensions layouts split, before anything is planned.
 - `rewriting.py`: the function at hand, and what is erased of it; `names.py`: what cuts are.
@@ -31,6 +32,7 @@ The patterns, in the order in which `fuse.py` rewrites them:
 - `padding_modes.py`: windows over `jnp.pad(x, 1, mode="wrap")`; `padding_gradients.py` for their
   gradients, and `early_slices.py` for slices of what was padded.
 - `unit_reductions.py`: sums of one row, as gradients have them.
+- `summed_pads.py`: sums of values that are padded alike along a split dimension.
 - `joined_pads.py`: sums of padded values, the gradients of slices, as concatenations.
 - `whole_blocks.py`: `x[::3]` of a split dimension that is no number of whole blocks.
 - `strides.py`: `x[2::2]` as blocks and a cut.

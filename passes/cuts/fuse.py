@@ -22,6 +22,7 @@ from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.single_cuts import cut_one_by_one, read_parts
 from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
+from dtensor.passes.cuts.summed_pads import sum_before_padding
 from dtensor.passes.cuts.turned_rows import cut_elements
 from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.whole_blocks import fill_blocks
@@ -51,6 +52,7 @@ STEPS: tuple[CutStep, ...] = (
     say_padding,
     # Others are written so that more of them go together.
     keep_units,
+    sum_before_padding,
     join_pads,
     fill_blocks,
     split_strides,
@@ -76,6 +78,9 @@ class FuseCutsPass(Pass):
     Windows over what was padded with its own elements (`jnp.pad` in the modes wrap, reflect, edge
     and symmetric) read the value, and say so in `dtensor.ends`. What its gradient adds up at the
     ends of what windows give, they give: `dtensor.folds`.
+
+    Terms of a sum that are padded alike along a split dimension, as the gradient of a stencil of
+    several columns has them, are added up first.
 
     A slice with a stride (`x[::3]`), or a pad with gaps, of a split dimension that is no number of
     whole blocks is that of a padded one, so that each shard keeps one element of each of its own.

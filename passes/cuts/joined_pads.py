@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dtensor.dialect.mlir import Value, ir, made_by, reader_of
+from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import PLUS_ZERO
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import ADD, PAD
 from dtensor.passes.cuts.pieces import Piece, Source
 from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.cuts.sums import terms_of
 from dtensor.passes.ops.attributes import element_of, pad_numbers, shape_of, splat_number
 
 
@@ -25,36 +26,16 @@ def join_pads(function: Rewriting) -> None:
 
 def _with_terms_joined(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     """A sum whose terms are joined; None if none can be."""
-    if _goes_on(op):
-        return None  # the last addition of a sum is looked at, which has all terms
     if element_of(op.results[0]).startswith("complex"):
         return None  # whose parts have a sign of zero each
-    terms = list(_terms(op))
-    runs = list(_runs(terms))
+    terms = terms_of(op)
+    runs = list(_runs(terms)) if terms else []
     if len(runs) == len(terms):
         return None
     make = Builder(op, made)
     shape = shape_of(op.results[0])
     values = [_joined(make, run, shape) if len(run) > 1 else terms[k] for k, run in runs]
     return make.combined("add", values)
-
-
-def _goes_on(op: ir.Operation) -> bool:
-    """Whether the one reader of a sum adds a further term to it, in the same block."""
-    reader = reader_of(op.results[0])
-    if reader is None or reader.name != ADD or reader.operands[0] != op.results[0]:
-        return False
-    return bool(reader.parent == op.parent)
-
-
-def _terms(op: ir.Operation) -> Iterator[Value]:
-    """The terms of a sum in the order in which they are added."""
-    first = made_by(ADD, op.operands[0])
-    if first is not None and _goes_on(first):
-        yield from _terms(first)
-    else:
-        yield op.operands[0]
-    yield op.operands[1]
 
 
 def _runs(terms: Sequence[Value]) -> Iterator[tuple[int, list[Piece]]]:
