@@ -52,7 +52,7 @@ class Planned(ABC):
 
     @property
     def wire_bytes(self) -> float:
-        """Planned wire bytes per device and call."""
+        """Planned wire bytes per device and call; a loop of unknown length counts as one turn."""
         return float(sum(c.bytes * (c.trip_count or 1) for c in self.collectives))
 
     @property

@@ -178,9 +178,12 @@ def plan_lines(ledger: Ledger) -> list[str]:
 def _totals(result: DriverResult) -> str:
     count = len(result.collectives)
     size = sum(c.bytes * (c.trip_count or 1) for c in result.collectives)
+    again = sum(c.bytes for c in result.collectives if c.trip_count is None)
+    more = f"and {quantity(again, 'B')} in each further turn of loops of unknown length, "
     return (
         f"per device and call: {quantity(size, 'B')} on the wire in {count} "
-        f"collective{'' if count == 1 else 's'}, {quantity(result.local_flops, 'FLOP')}"
+        f"collective{'' if count == 1 else 's'}, {more if again else ''}"
+        f"{quantity(result.local_flops, 'FLOP')}"
     )
 
 

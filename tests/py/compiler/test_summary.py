@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import dtensor
 from dtensor.compiler.summary import common, groups_of, summary
@@ -230,3 +231,15 @@ def test_quantities(number: float, text: str) -> None:
 def test_texts_that_differ_in_numbers() -> None:
     assert common(["layer 3 of 48", "layer 12 of 48"]) == "layer * of 48"
     assert common(["one"]) == "one"
+
+
+def test_a_loop_of_unknown_length_sends_more_than_is_counted() -> None:
+    def halved(x: jax.Array) -> jax.Array:
+        return lax.while_loop(lambda x: jnp.sum(x) > 1, lambda x: x / 2, x)
+
+    given = jax.ShapeDtypeStruct((4096, 64), jnp.float32)
+    compiled = dtensor.jit(halved, in_layouts=ROWS).lower(given).compile()
+    (inside,) = {c.bytes for c in compiled.collectives if c.trip_count is None}
+    line = str(compiled).splitlines()[1]
+    more = f" and {quantity(inside, 'B')} in each further turn of loops of unknown length, "
+    assert more in line
