@@ -22,7 +22,8 @@ The patterns, in the order in which `fuse.py` rewrites them:
 - `banded_products.py`: `jax.image.resize` and other products with few diagonals, by frames.
 - `known_positions.py`: `jnp.take(x, constants)` and updates of constant places: `runs.py` as slices
   and reversals, `frames.py` and `columns.py` as windows that overlap, `digits.py` as exchanged
-  blocks, `known_windows.py` as one slice or pad.
+  blocks, `nearby.py` as one frame for each shard, which reads places of its own,
+  `known_windows.py` as one slice or pad.
 - `overlapped_frames.py`: `jax.scipy.signal.istft`, which moves parts of frames by rows.
 - `padded_scans.py`: sums from the start of what was padded, as what is put around them, and
   `sliced_scans.py` for what is cut out of them; both read `scans.py`.

@@ -35,17 +35,18 @@ from dtensor.passes.cuts.names import (
     INDEXED,
     SCATTER,
 )
+from dtensor.passes.cuts.nearby import Nearby
 from dtensor.passes.cuts.pieces import At
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.runs import Runs, box
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import integers, is_identity, shape_of
 from dtensor.passes.ops.indexing import ANY_INDEX, IndexNumbers
-from dtensor.passes.ops.numbers import Numbers, known_integers
+from dtensor.passes.ops.numbers import Numbers, nearly_known_integers
 from dtensor.passes.ops.reduction import Reduction
 
 _FEW = 2  # runs; more of them may be exchanged blocks
-Said = Runs | Frames | Columns | PositionDigits  # what known positions are
+Said = Runs | Frames | Columns | PositionDigits | Nearby  # what known positions are
 
 _WIDEST_STEP = 8  # from one element that is written to the next, where most are said to be
 _SPARSEST = 64  # elements of the whole for each that is written
@@ -68,6 +69,8 @@ class _Access:
         starts: where that begins, by these.
         width: how many elements from there on.
         is_wide: whether these have a dimension of their own in what is read or written.
+        slack: by how much the program's numbers may differ from `starts`, as rounding decides.
+        numbers: the program's numbers: the index vectors, their dimension, and the place in that.
     """
 
     dim: int
@@ -75,6 +78,8 @@ class _Access:
     starts: Numbers
     width: int
     is_wide: bool
+    slack: int
+    numbers: tuple[Value, int, int]
 
     @property
     def is_dropped(self) -> bool:
@@ -89,6 +94,9 @@ class _Access:
             shards: says into how many it is split.
         """
         starts = self.starts
+        if self.slack:
+            is_row = starts.ndim == 1 and not self.is_wide
+            return Nearby.of(starts, size, shards, self.slack) if is_row else None
         positions = starts[..., None] + np.arange(self.width) if self.is_wide else starts
         if positions.ndim > 1:
             is_matrix = positions.ndim == 2
@@ -99,7 +107,9 @@ class _Access:
         row = np.atleast_1d(positions)
         runs = Runs.of(row)
         is_few = runs is not None and len(runs.each) <= _FEW
-        return runs if is_few else PositionDigits.of(row) or runs or Frames.flat(row)
+        if is_few:
+            return runs
+        return PositionDigits.of(row) or runs or Frames.flat(row) or Nearby.of(row, size, shards)
 
     def written(self, size: int, kind: str, shards: Callable[[], int]) -> Said | None:
         """The same of a scatter; None where one is dropped, or the order of updates matters."""
@@ -108,7 +118,7 @@ class _Access:
         said = self.said(size, shards)
         if isinstance(said, PositionDigits) and kind == "set" and math.prod(said.shape) < size:
             said = Runs.of(np.atleast_1d(self.starts)) if len(said.shape) == 1 else None
-        if isinstance(said, Frames | Columns):
+        if isinstance(said, Frames | Columns | Nearby):
             return None if kind == "set" else said
         if said is None or isinstance(said, PositionDigits):
             return said
@@ -117,6 +127,8 @@ class _Access:
 
     def taken(self, make: Builder, value: Value, said: Said) -> Value:
         """What stands at positions along the dimension."""
+        if isinstance(said, Nearby):
+            return said.taken(make, value, self.dim, self._index(make))
         value = said.taken(make, value, self.dim)
         return make.regrouped(value, self.dim) if self.is_dropped else value
 
@@ -132,7 +144,19 @@ class _Access:
         """Put elements back to their positions: the transpose of `taken`; see `Runs.put_back`."""
         if self.is_dropped:
             value = make.regrouped(value, self.dim, 1, count=0)
+        if isinstance(said, Nearby):
+            return said.put_back(make, value, self.dim, self._index(make), nothing, beside)
         return said.put_back(make, value, self.dim, size, nothing, beside)
+
+    def _index(self, make: Builder) -> Value:
+        """The program's numbers, a vector of as many as there are positions."""
+        value, vector, place = self.numbers
+        for d, size in reversed([*enumerate(make.shape_of(value))]):
+            if d == vector:
+                value = make.cut(value, d, place, 1)
+            elif size > 1 and d - (d > vector) not in self.axes:
+                value = make.cut(value, d, 0, 1)
+        return make.reshape(value, (self.starts.size,))
 
 
 @dataclass(frozen=True)
@@ -198,9 +222,10 @@ def _accesses(
     dims = [d for d, size in enumerate(sizes) if widths[d] != size or d in gone]
     if not dims or not set(dims) <= set(named) or 0 in sizes:
         return None
-    found = known_integers(indices[0])
-    if found is None or not found.size:
+    nearly = nearly_known_integers(indices[0])
+    if nearly is None or not nearly[0].size:
         return None
+    found, slack = nearly
     if found.dtype == np.uint64:  # what no signed integer holds is beyond any dimension
         found = np.minimum(found, ANY_INDEX)
     is_scalar = indices[1] == found.ndim
@@ -224,6 +249,8 @@ def _accesses(
             starts[tuple(slice(None) if a in mine else 0 for a in range(starts.ndim))],
             widths[d],
             d not in gone,
+            slack,
+            (*indices, list(named).index(d)),
         )
         for d, mine, starts in zip(dims, axes, columns, strict=True)
     ]

@@ -92,6 +92,7 @@ class Rewriting:
 
     def stand(self, old: Value, new: Value) -> None:
         """Let a value stand for one result of an operation."""
+        self.shards.stand(new, old)
         old.replace_all_uses_with(new)
         self.drop(operation_of(old))
 

@@ -93,7 +93,7 @@ class Shards:
     def stand(self, value: Value, old: Value) -> None:
         """A value that was made since stands for another one."""
         if self.graph is not None and old in self.graph.number:
-            self.graph.number[value] = self.graph.number[old]
+            self.graph.number.setdefault(value, self.graph.number[old])
 
     def forget(self, op: ir.Operation) -> None:
         """An operation is erased: what is created may stand where it stood in memory."""

@@ -22,7 +22,7 @@ from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats
 from dtensor.passes.ops.indexing import indexed_dims
 from dtensor.passes.ops.known import never_infinite
-from dtensor.passes.ops.numbers import known_integers
+from dtensor.passes.ops.numbers import nearly_known_integers
 
 Dims = list[list[int]]  # per dimension of a value, the dimensions of the gather that it walks
 Pairs = list[tuple[int, int]]
@@ -48,7 +48,7 @@ def replace_products(gather: ir.Operation, function: Rewriting) -> None:
     for product in reading.products:
         if product.other in reading.seen or not product.is_right(shape, indexed):
             return
-    if known_integers(gather.operands[1]) is not None:
+    if nearly_known_integers(gather.operands[1]) is not None:
         return
     for product in reading.products:
         product.replace(gather, shape, indexed, function)

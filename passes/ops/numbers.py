@@ -54,6 +54,19 @@ def known_integers(value: Value) -> Numbers | None:
     return found
 
 
+def nearly_known_integers(value: Value) -> tuple[Numbers, int] | None:
+    """As `known_integers`, and by how much they may differ from that where rounding decides."""
+    found = known_integers(value)
+    if found is not None:
+        return found, 0
+    readers = _Reader(), _Reader(by_inverse=True), _Reader(wide=True)
+    ways = [found for reader in readers if (found := reader.read(value)) is not None]
+    if len(ways) < len(readers) or ways[0].dtype.kind not in "iu" or not ways[0].size:
+        return None
+    apart = int(np.ptp(np.stack(ways), axis=0).max())
+    return ways[0], apart + 1
+
+
 def known_floats(value: Value) -> Iterator[Numbers]:
     """The elements of an array of floats, as written, with inverses, in a wider type; or nothing.
 
