@@ -24,11 +24,10 @@ COPY = "copy"
 _ALIASES = ("stablehlo.reshape", BARRIER)
 # How XLA for CPU reduces: in a loop, which computes what it reads; over more elements of a
 # dimension in two steps, the first of which reads memory; floats of so many elements by a library,
-# which reads memory too and multiplies two arrays before it sums.
+# which computes what nothing else reads.
 _IN_LOOP, _IN_STEPS, _IN_LIBRARY = range(3)
 _LOOP_ELEMENTS = 32
 _LIBRARY_ELEMENTS = 4096
-_PRODUCTS = ("stablehlo.multiply", "chlo.square")
 
 
 @dataclass(eq=False, frozen=True, slots=True)
@@ -73,7 +72,6 @@ class _Step:
     definition: OpDef
     operands: list[InMemory]
     results: list[InMemory]
-    factor: bool = False  # a product that the library's sum takes in
 
     @property
     def reduces(self) -> bool:
@@ -102,6 +100,7 @@ class Kernels:
                 self._readers.setdefault(value, []).append(step)
         passed = list(terminator(block).operands)
         self._fused: set[InMemory] = set()
+        self._in_library = {id(s) for s in self._steps if self._reduction(s) == _IN_LIBRARY}
         self._find_fused(passed)
         self._sources: dict[tuple[InMemory, bool], tuple[InMemory, ...]] = {}
         made = self._make()
@@ -122,21 +121,18 @@ class Kernels:
                     homes[value] = near
                     if value in kept:
                         kept.add(step.operands[k])  # what it is in other words is written
-                elif value not in kept and self._is_fused(step, readers, len(near)):
+                elif value not in kept and self._is_fused(step, readers, near):
                     self._fused.add(value)
                     homes[value] = near if len(near) <= 1 else {-1, -2}
 
-    def _is_fused(self, step: _Step, readers: Sequence[_Step], homes: int) -> bool:
+    def _is_fused(self, step: _Step, readers: Sequence[_Step], homes: set[int]) -> bool:
         definition = step.definition
         if definition.rematerialisable and not step.operands:
             return True
-        if len(readers) == 1 and step.name in _PRODUCTS:
-            step.factor = self._reduction(readers[0]) == _IN_LIBRARY
-            if step.factor:
-                return True
-        if not definition.fuses or step.reduces or (homes > 1 and definition.costly):
+        if not definition.fuses or step.reduces:
             return False
-        return self._all_fuse(readers)
+        is_read_apart = len(homes) > 1 and (definition.costly or bool(homes & self._in_library))
+        return not is_read_apart and self._all_fuse(readers)
 
     def _all_fuse(self, readers: Sequence[_Step]) -> bool:
         """Whether what they read can be computed inside each, looking through other words."""
@@ -150,8 +146,8 @@ class Kernels:
     def _fuses_operands(self, step: _Step) -> bool:
         """Whether what a step reads can be computed inside it."""
         if step.reduces:
-            return self._reduction(step) == _IN_LOOP
-        return step.definition.fuses and not step.factor
+            return self._reduction(step) != _IN_STEPS
+        return step.definition.fuses
 
     def _reduction(self, step: _Step) -> int | None:
         """How XLA for CPU does a reduce."""
@@ -160,6 +156,8 @@ class Kernels:
         info = self._types.type_info(step.operands[0].type, None)
         if "f" in info.element and math.prod(info.shape) >= _LIBRARY_ELEMENTS:
             return _IN_LIBRARY
+        if "dimensions" not in step.op.attributes:  # it works on its operands in another way
+            return _IN_LOOP
         reduced = ir.DenseI64ArrayAttr(step.op.attributes["dimensions"])
         return _IN_LOOP if all(info.shape[d] <= _LOOP_ELEMENTS for d in reduced) else _IN_STEPS
 
@@ -187,7 +185,7 @@ class Kernels:
             elif step.name in _ALIASES:
                 found = self._read(step.operands[step.results.index(value)], fusing)
             elif value in self._fused or (fusing and self._is_made_again(step)):
-                found = self._read_all(step.operands, not step.factor)
+                found = self._read_all(step.operands, True)
             else:
                 found = (value,)
             self._sources[value, fusing] = found

@@ -109,7 +109,7 @@ def test_what_is_cheap_is_computed_again_in_each_fusion_that_reads_it() -> None:
     [
         (16, 31, ["reduce"]),  # a loop, which computes what it sums
         (16, 33, ["multiply", "reduce"]),  # two steps, the first of which reads memory
-        (128, 32, ["tanh", "reduce"]),  # the library, which multiplies what is in memory
+        (128, 32, ["reduce"]),  # the library, which computes what nothing else reads
     ],
 )
 def test_a_sum_computes_what_it_reads_or_has_it_in_memory(
@@ -129,6 +129,20 @@ def test_a_sum_computes_what_it_reads_or_has_it_in_memory(
         )
         == kernels
     )
+
+
+def test_the_library_reads_what_others_read_too() -> None:
+    wide, flat = "tensor<128x32xf32>", "tensor<128xf32>"
+    text = f"""(%a: {wide}, %b: {wide}) -> ({flat}, {wide}) {{
+        %zero = stablehlo.constant dense<0.0> : tensor<f32>
+        %0 = stablehlo.subtract %a, %b : {wide}
+        %1 = stablehlo.multiply %0, %0 : {wide}
+        %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [1]
+            : ({wide}, tensor<f32>) -> {flat}
+        %3 = stablehlo.negate %0 : {wide}
+        return %2, %3 : {flat}, {wide}
+    }}"""
+    assert written(text) == ["subtract", "reduce", "negate"]
 
 
 def test_what_is_ready_first_runs_first() -> None:
