@@ -180,17 +180,21 @@ def ranked(
     value: Value,
     places: Value,
     dim: int,
+    index: ir.Type | None = None,
     loc: ir.Location | None = None,
     ip: ir.InsertionPoint | None = None,
 ) -> ir.Operation:
-    """The elements at places of an order, whose region has its arguments alone."""
+    """The elements at places of an order, whose region has its arguments alone.
+
+    With a type of integers also where they stand.
+    """
     old = ir.RankedTensorType(value.type)
     shape = list(old.shape)
     shape[dim] = ir.RankedTensorType(places.type).shape[0]
-    result = ir.RankedTensorType.get(shape, old.element_type, loc=loc)
+    elements = [old.element_type, *([] if index is None else [index])]
     op = ir.Operation.create(
         names.RANKED,
-        results=[result],
+        results=[ir.RankedTensorType.get(shape, element, loc=loc) for element in elements],
         operands=[value, places],
         attributes={names.DIM: index_attr(dim)},
         regions=1,

@@ -373,11 +373,22 @@ def ranked(facts: Facts) -> Iterator[str]:
     elif not problems:
         shape = (*given.shape[:dim], places.shape[0], *given.shape[dim + 1 :])
         yield from _needs_result(facts, shape, "an element for each place")
+        yield from _needs_index(facts, shape)
     region = facts.op.regions[0]
     found = [str(value.type) for value in region.blocks[0].arguments] if region.blocks else []
     if found != [f"tensor<{given.element}>"] * 2:
         yield f"the region takes {found}; give it two scalars of operand 0"
     yield from _needs_return(facts, [0], ["i1"])
+
+
+def _needs_index(facts: Facts, shape: tuple[int, ...]) -> Iterator[str]:
+    """At most one result more, of integers."""
+    if len(facts.results) > 2:
+        yield f"gives {len(facts.results)} results; leave the elements, and where they stand"
+    for found in facts.results[1:2]:
+        if found.shape != shape or str(found.element) not in ("i32", "i64"):
+            wanted = "x".join(map(str, (*shape, "i32")))
+            yield f"result 1 is {found}, which says where elements stand; make it tensor<{wanted}>"
 
 
 def qr(facts: Facts) -> Iterator[str]:

@@ -314,13 +314,15 @@ class RankedOp(DTensorOp):
 
     Operand 1 is the places, integers of one dimension, or with the other dimensions of operand 0
     behind it, where each row has its own; one beyond an end is that of the end. The region says
-    whether a scalar stands before another. Equal elements keep their order.
+    whether a scalar stands before another. Equal elements keep their order. A second result says
+    where these elements stand in operand 0.
     """
 
     _ODS_REGIONS = (1, True)
     OPERATION_NAME = names.RANKED
     ATTRIBUTES: ClassVar = {names.DIM: INDEX}
     OPERANDS = 2
+    RESULTS = None
     REGIONS = 1
     CHECK = staticmethod(checks.ranked)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,13 @@ class ExpansionContext(Builder):
         copy = operation.clone(ip=self._point)
         forget(copy.operation, ALGORITHM, OPERANDS, RESULTS)
         return copy.operation
+
+    @contextmanager
+    def in_place_of(self, make: Builder) -> Iterator[None]:
+        """Meanwhile, creates operations where `make` does: in a turn of a loop."""
+        point, self._point = self._point, make._place()
+        yield
+        self._point = point
 
     # What depends on the device.
 

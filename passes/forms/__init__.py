@@ -6,8 +6,8 @@
 - scans in many operations: `scans.py`, read by `levels.py` and `weaves.py`; their gradients in
   `scan_gradients.py` and `scan_adjoints.py`, by what `terms.py` knows of their bodies;
   `turned_windows.py` for sums from the end, `turned_reductions.py` for the last place of many.
-- orders: `orders.py` (sorts that count places), `ranks.py` and `few_places.py` (few are read),
-  `searches.py` (bisection).
+- orders: `orders.py` (sorts that count places), `ranks.py` (sorts of which few places are read,
+  `few_places.py`, or written in gradients, `written_places.py`), `searches.py` (bisection).
 - indices: `gathered.py` (products of rows), `owned_rows.py` (paged attention), `carried_places.py`
   (the last row before each place where there is one), `counted_rows.py`
   and `row_places.py` (each row by itself).

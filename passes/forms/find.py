@@ -57,9 +57,10 @@ class FindFormsPass(Pass):
     it decides, and nothing else need be sent to keep the sort stable. What is read of a sorted
     array in its order is what the sort gives, and other split arrays are sorted with it. A loop
     that bisects a table for many queries becomes a `dtensor.search`, in which each shard of the
-    table looks by itself. Of an argsort of which a few places are read, or written in the gradient
-    of a median, the elements that stand there are found and looked for.
+    table looks by itself.
     A sort of which a few places are read becomes `dtensor.ranked`, for which the shards only count.
+    Of an argsort of which a few are read, or written in the gradient of a median or of quantiles,
+    it says where these elements stand too.
     The slices, pads and sums that `jax.lax.associative_scan` is become one `dtensor.scan`; those of
     its gradient, where sums and products combine elements, one that goes the other way.
     Windows over what was reversed, `jnp.cumsum(x[::-1])[::-1]`, walk from the array's other end,

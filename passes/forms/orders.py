@@ -15,8 +15,7 @@ from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, ops_of, 
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, filling
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.forms.few_places import FewPlaces
-from dtensor.passes.forms.ranks import MOST_PLACES, reads_few, stands_before
+from dtensor.passes.forms.ranks import FewRead, stands_before
 from dtensor.passes.forms.walked import is_marked
 from dtensor.passes.ops.attributes import (
     direction_of,
@@ -74,25 +73,16 @@ def _replace(sort: ir.Operation, place: int, dim: int, function: Rewriting) -> N
 
 
 def _count(sort: ir.Operation, place: int, dim: int, function: Rewriting) -> None:
-    """Count where the elements stand of an argsort of which few places are read; not of others."""
-    shape, places = shape_of(sort.operands[0]), sort.results[place]
-    is_plain = len(sort.operands) == 2 and shape[dim] > MOST_PLACES and _ignores_places(sort, place)
-    if not is_plain or not function.shards.splits((sort.operands[1 - place], dim)):
+    """Count, of a sort of places of which few are read, and where these elements stand."""
+    shape = shape_of(sort.operands[0])
+    if len(sort.operands) != 2 or not _ignores_places(sort, place):
         return
-    few = FewPlaces(sort, place, dim)
-    for op, k in _uses(places, shape):
-        is_add = op.name == "stablehlo.scatter" and k == 1
-        if op.block != sort.block or not (few.writes(op) if is_add else few.reads(op)):
-            return
-    value = sort.results[1 - place]
-    if (
-        not all(reads_few(op, value, dim) for op in users(value))
-        or not 0 < few.ranks <= MOST_PLACES
-    ):
+    if not function.shards.splits((sort.operands[1 - place], dim)):
         return
-    ordered = _copy(sort, list(sort.operands), [1 - place], function.made)
-    few.write(ordered.results[0], function)
-    function.stand(sort.results[1 - place], ordered.results[0])
+    few = FewRead(_copy(sort, list(sort.operands), [1 - place], function.made))
+    uses = _uses(sort.results[place], shape)
+    if few.takes(sort.results[1 - place]) and few.takes_where(uses) and few.replace(function):
+        function.drop(sort)
 
 
 def _ignores_places(sort: ir.Operation, place: int) -> bool:
@@ -195,7 +185,12 @@ def _mark_places(sort: ir.Operation, info: OpInfo) -> int | None:
 
 
 def _counts(value: ir.Value[Any], dim: int, size: int, element: str) -> bool:
-    """Whether each element is its index along a dimension."""
+    """Whether each element is its index along a dimension; `jax.vmap` spreads what counts them."""
+    spread = made_by("stablehlo.broadcast_in_dim", value)
+    if spread is not None and dim in spread_dims(spread):
+        inner = spread_dims(spread).index(dim)
+        is_each = shape_of(spread.operands[0])[inner] == size
+        return is_each and _counts(spread.operands[0], inner, size, element)
     maker = made_by("stablehlo.iota", value)
     if maker is None:
         return False

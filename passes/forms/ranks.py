@@ -2,107 +2,194 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Any
 
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, maker_of, ops_of, users
 from dtensor.passes.builder import Builder
-from dtensor.passes.creation import integers_attr
 from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.expansion.indices import index_element
+from dtensor.passes.forms.few_places import MOST_PLACES, Places, Read, taken
 from dtensor.passes.forms.row_places import RowPlaces
+from dtensor.passes.forms.written_places import Write
 from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.comparators import compare_by
-from dtensor.passes.ops.counting import known_places
 from dtensor.passes.ops.elementwise import is_scalar_work
-from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
-
-MOST_PLACES = 16  # places; of more, sorting is simpler
 
 
 def replace_sort(sort: ir.Operation, function: Rewriting) -> None:
     """Let what stands at a few places stand for a sort of which no others are read."""
-    if len(sort.operands) != 1 or orders(sort.regions[0].blocks[0]) is None:
-        return
-    dim = integer(sort.attributes["dimension"]) if "dimension" in sort.attributes else -1
-    shape = shape_of(sort.results[0])
-    dim %= len(shape)
-    reads, counts = [], []
-    for use in sort.results[0].uses:
-        if _forgets_order(use.owner.operation, dim, shape):
-            counts.append((use.owner.operation, use.operand_number))
-            continue
-        read = _read(use.owner.operation, sort.results[0], dim)
-        if read is None or read.op.block != sort.block:
-            return
-        reads.append(read)
-    if not reads or sum(read.count for read in reads) > MOST_PLACES or shape[dim] <= MOST_PLACES:
-        return
-    numbers = {op: i for i, op in enumerate(ops_of(sort.block))}
-    reads.sort(key=lambda read: numbers[read.op])
-    if not all(stands_before(read.op.operands[1:], reads[0].op, numbers) for read in reads):
-        return
-    for op, k in counts:
-        op.operands[k] = sort.operands[0]
-    _replace(sort, dim, reads, function)
+    if len(sort.operands) == 1:
+        few = FewRead(sort)
+        if few.takes(sort.results[0]):
+            few.replace(function)
+
+
+@dataclass
+class FewRead:
+    """A sort of one array of which few places are read.
+
+    Attributes:
+        sort: the sort; others may stand for it so far.
+        reads: what reads what is sorted.
+        counts: what reads it in any order: the operation, and as which operand.
+        finds: what reads where elements stood.
+        writes: what adds something there.
+    """
+
+    sort: ir.Operation
+    reads: list[Read] = field(default_factory=list)
+    counts: list[tuple[ir.Operation, int]] = field(default_factory=list)
+    finds: list[Read] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+
+    @property
+    def dim(self) -> int:
+        """The dimension that is sorted."""
+        given = self.sort.attributes
+        dim = integer(given["dimension"]) if "dimension" in given else -1
+        return dim % len(self._shape)
+
+    @property
+    def _shape(self) -> list[int]:
+        return shape_of(self.sort.results[0])
+
+    @property
+    def _places(self) -> list[Places]:
+        """All places, as each use has them."""
+        terms = [term.places for write in self.writes for term in write.terms]
+        return [read.places for read in (*self.reads, *self.finds)] + terms
+
+    def takes(self, value: Value) -> bool:
+        """Whether all that reads a value, sorted so, reads places; it is taken down."""
+        for use in value.uses:
+            op = use.owner.operation
+            if _forgets_order(op, self.dim, self._shape):
+                self.counts.append((op, use.operand_number))
+                continue
+            read = Read.of(op, value, self.dim) if op.block == self.sort.block else None
+            if read is None:
+                return False
+            self.reads.append(read)
+        return True
+
+    def takes_where(self, uses: Iterable[tuple[ir.Operation, int]]) -> bool:
+        """The same of what reads where elements stood."""
+        for op, k in uses:
+            if op.block != self.sort.block:
+                return False
+            write = Write.of(op, self.sort, self.dim) if k == 1 else None
+            if write is not None:
+                self.writes.append(write)
+                continue
+            is_plain = shape_of(op.operands[k]) == self._shape
+            read = Read.of(op, op.operands[k], self.dim) if is_plain else None
+            if read is None:
+                return False
+            self.finds.append(read)
+        return True
+
+    def replace(self, function: Rewriting) -> bool:
+        """Write it so, if the places are few and can be known before any is read."""
+        ops = [read.op for read in (*self.reads, *self.finds)]
+        ops += [write.op for write in self.writes]
+        size = self._shape[self.dim]
+        if not ops or size <= MOST_PLACES or orders(self.sort.regions[0].blocks[0]) is None:
+            return False
+        numbers = {op: i for i, op in enumerate(ops_of(self.sort.block))}
+        for reads in (self.reads, self.finds):
+            reads.sort(key=lambda read: numbers[read.op])
+        found = _Joined.of(self._places, size)
+        if found is None:
+            return False
+        first = min(ops, key=lambda op: numbers[op])
+        computed = [value for places in self._places for value in places.computed]
+        if not stands_before(computed, first, numbers):
+            return False
+        for op, k in self.counts:
+            op.operands[k] = self.sort.operands[0]
+        self._write(first, found, function)
+        return True
+
+    def _write(self, first: ir.Operation, found: _Joined, function: Rewriting) -> None:
+        make, dim = Builder(first, function.made), self.dim
+        has_where = bool(self.finds or self.writes)
+        index = index_element(self._shape[dim]) if has_where else None
+        ranked = build.ranked(
+            self.sort.operands[0],
+            found.column(make, [n for d, n in enumerate(self._shape) if d != dim]),
+            dim,
+            None if index is None else ir.Type.parse(index),
+            loc=self.sort.location,
+            ip=ir.InsertionPoint(first),
+        )
+        compare_by(self.sort.regions[0].blocks[0], ranked.regions[0].blocks[0], -1)
+        function.made.append(ranked)
+        for k, reads in enumerate((self.reads, self.finds)):
+            for read in reads:
+                read.let(ranked.results[k], dim, found.index(read.places), function)
+        for write in self.writes:
+            make = Builder(write.op, function.made)
+            indices = [found.index(term.places) for term in write.terms]
+            wheres = [taken(make, ranked.results[1], dim, index) for index in indices]
+            write.let(wheres, dim, function)
+        function.drop(self.sort)
 
 
 @dataclass(frozen=True)
-class _Read:
-    """A gather or a slice, of computed place or not, of whole rows at some places.
+class _Joined:
+    """Places of several uses, each once.
 
     Attributes:
-        op: the operation.
-        count: how many places it reads.
-        places: the first of them, if the program writes it; or the value that has them all; or
-            those of each row.
+        all: those of each use.
+        known: for each the places, as numbers; nothing if those of one are not known.
     """
 
-    op: ir.Operation
-    count: int
-    places: int | Value | RowPlaces
+    all: list[Places]
+    known: list[list[int]]
 
+    @staticmethod
+    def of(given: Sequence[Places], size: int) -> _Joined | None:
+        """The places among `size`; None if there are many, or none."""
+        each = list(dict.fromkeys(given))
+        known = [found for places in each if (found := places.known(size)) is not None]
+        if len(known) < len(each):
+            count, known = sum(places.count for places in each), []
+        else:
+            count = len({place for found in known for place in found})
+        return _Joined(each, known) if 0 < count <= MOST_PLACES else None
 
-def _read(op: ir.Operation, value: Value, dim: int) -> _Read | None:
-    """A use of a sorted value, if it reads few places along the dimension and all else whole.
+    @property
+    def _wanted(self) -> list[int]:
+        """All that are known."""
+        return sorted({place for found in self.known for place in found})
 
-    What looks up something else at the sorted numbers reads all of them.
-    """
-    shape = shape_of(value)
-    if [k for k, operand in enumerate(op.operands) if operand == value] != [0]:
-        return None
-    if op.name == "stablehlo.slice":
-        cut = shape_of(op.results[0])
-        others = [d for d in range(len(shape)) if d != dim and cut[d] != shape[d]]
-        is_near = integers(op.attributes["strides"])[dim] == 1
-        first = integers(op.attributes["start_indices"])[dim]
-        return None if others or not is_near or not cut[dim] else _Read(op, cut[dim], first)
-    if op.name == "stablehlo.dynamic_slice":
-        taken = [1 if d == dim else size for d, size in enumerate(shape)]
-        return _Read(op, 1, op.operands[1 + dim]) if shape_of(op.results[0]) == taken else None
-    if op.name != "stablehlo.gather":
-        return None
-    numbers = IndexNumbers.of(op)
-    sizes, indices = integers(op.attributes["slice_sizes"]), shape_of(op.operands[1])
-    wanted = [1 if d == dim else size for d, size in enumerate(shape)]
-    last = len(indices) - 1
-    is_vector = indices == [1] or (len(indices) == 2 and indices[1] == 1)
-    is_last = numbers.vector_dim == last
-    is_one = sizes == wanted and numbers.named == [dim]
-    if not is_vector or not is_last or not is_one or numbers.walked:
-        found = RowPlaces.of(op, dim)
-        return None if found is None else _Read(op, found.count, found)
-    return _Read(op, indices[0], op.operands[1])
+    def index(self, places: Places) -> list[int]:
+        """Which of all places these are."""
+        k = self.all.index(places)
+        if self.known:
+            return [self._wanted.index(place) for place in self.known[k]]
+        ends = [0, *accumulate(each.count for each in self.all)]
+        return [list(range(*pair)) for pair in pairwise(ends)][k]
 
-
-def reads_few(op: ir.Operation, value: Value, dim: int) -> bool:
-    """Whether a use of a sorted value reads few places along the dimension."""
-    found = _read(op, value, dim)
-    return found is not None and found.count <= MOST_PLACES
+    def column(self, make: Builder, rows: Sequence[int]) -> Value:
+        """All places; those of each row, of this shape, if one use has such."""
+        if self.known:
+            return numbered(make, self._wanted, "i32")
+        columns = [places.column(make) for places in self.all]
+        if any(isinstance(places.at, RowPlaces) for places in self.all):
+            columns = [
+                make.broadcast(each, (places.count, *rows), list(range(len(make.shape_of(each)))))
+                for places, each in zip(self.all, columns, strict=True)
+            ]
+        if len({make.element_of(column) for column in columns}) > 1:
+            columns = [make.convert(column, "i64") for column in columns]
+        return make.joined(columns, 0)
 
 
 def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:
@@ -123,7 +210,9 @@ def _forgets_order(op: ir.Operation, dim: int, shape: list[int]) -> bool:
     return bool(found) and all(_forgets_order(user, dim, shape) for user in found)
 
 
-def stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int]) -> bool:
+def stands_before(
+    values: Iterable[Value], op: ir.Operation, numbers: dict[ir.Operation, int]
+) -> bool:
     """Whether values can be computed before an operation; what makes them is moved there."""
     for value in values:
         maker = maker_of(value)
@@ -136,73 +225,3 @@ def stands_before(values: Any, op: ir.Operation, numbers: dict[ir.Operation, int
         maker.move_before(op)
         numbers[maker] = numbers[op] - 1
     return True
-
-
-def _replace(sort: ir.Operation, dim: int, reads: list[_Read], function: Rewriting) -> None:
-    make = Builder(reads[0].op, function.made)
-    shape = shape_of(sort.results[0])
-    known = [_known(read, shape[dim]) for read in reads]
-    if None in known:
-        columns = [_column(make, read) for read in reads]
-        if any(isinstance(read.places, RowPlaces) for read in reads):
-            rows = [size for d, size in enumerate(shape) if d != dim]
-            columns = [
-                make.broadcast(each, (read.count, *rows), list(range(len(make.shape_of(each)))))
-                for read, each in zip(reads, columns, strict=True)
-            ]
-        places = _joined(make, columns)
-        ends = [0, *accumulate(read.count for read in reads)]
-        indices = [list(range(*each)) for each in pairwise(ends)]
-    else:
-        numbers = [each for each in known if each is not None]
-        wanted = sorted({place for each in numbers for place in each})
-        places = numbered(make, wanted, "i32")
-        indices = [[wanted.index(place) for place in each] for each in numbers]
-    ranked = build.ranked(
-        sort.operands[0], places, dim, loc=sort.location, ip=ir.InsertionPoint(reads[0].op)
-    )
-    compare_by(sort.regions[0].blocks[0], ranked.regions[0].blocks[0], -1)
-    function.made.append(ranked)
-    for read, index in zip(reads, indices, strict=True):
-        _read_ranked(function, read, ranked.results[0], dim, index)
-    function.drop(sort)
-
-
-def _known(read: _Read, size: int) -> list[int] | None:
-    """The places that a use reads, if they can be computed now."""
-    if isinstance(read.places, int):
-        return list(range(read.places, read.places + read.count))
-    return None if isinstance(read.places, RowPlaces) else known_places(read.places, size)
-
-
-def _column(make: Builder, read: _Read) -> Value:
-    """The places that a use reads, a tensor of one dimension."""
-    if isinstance(read.places, int):
-        return numbered(make, range(read.places, read.places + read.count), "i32")
-    if isinstance(read.places, RowPlaces):
-        return read.places.column(make)
-    return make.reshape(read.places, (read.count,))
-
-
-def _joined(make: Builder, columns: list[Value]) -> Value:
-    if len({make.element_of(column) for column in columns}) > 1:
-        columns = [make.convert(column, "i64") for column in columns]
-    return make.joined(columns, 0)
-
-
-def _read_ranked(
-    function: Rewriting, read: _Read, ranked: Value, dim: int, index: list[int]
-) -> None:
-    """Let a use read its places among those that are known."""
-    make = Builder(read.op, function.made)
-    if read.op.name != "stablehlo.gather" or isinstance(read.places, RowPlaces):
-        value = make.cut(ranked, dim, index[0], read.count)
-        if isinstance(read.places, RowPlaces):
-            value = read.places.read(make, value, dim, read.op.results[0])
-        function.replace(read.op, value)
-        return
-    numbers = numbered(make, index, make.element_of(read.op.operands[1]))
-    read.op.operands[0] = ranked
-    read.op.operands[1] = make.reshape(numbers, shape_of(read.op.operands[1]))
-    sizes = [1 if d == dim else size for d, size in enumerate(make.shape_of(ranked))]
-    read.op.attributes["slice_sizes"] = integers_attr(sizes)

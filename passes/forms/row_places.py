@@ -2,6 +2,7 @@
 
 `jnp.nanmedian(x, 0)` reads every column at places that it has counted. JAX writes that as index
 vectors of the place and of the column's own number, `jnp.take_along_axis` with batching dimensions.
+Its gradient scatters to the same places.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ import numpy as np
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import integer, integers, shape_of
-from dtensor.passes.ops.indexing import IndexNumbers
+from dtensor.passes.ops.indexing import SCATTER, IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
 
 
 @dataclass(frozen=True)
 class RowPlaces:
-    """What such a gather reads.
+    """What such a gather reads, or such a scatter writes.
 
     Attributes:
         indices: its index vectors.
         component: of them the one that says the place.
         vector_dim: the dimension of the indices that holds index vectors.
-        order: the dimensions of the result: first those along which one row reads several places,
-            then the other dimensions of what is read, in its order.
+        order: the dimensions of the result, or of the updates: first those along which one row has
+            several places, then the other dimensions of what is read or written, in its order.
         several: how many of the first kind there are.
-        count: how many elements are read of each row.
+        count: how many elements are read or written of each row.
     """
 
     indices: Value
@@ -41,11 +42,12 @@ class RowPlaces:
 
     @staticmethod
     def of(op: ir.Operation, dim: int) -> RowPlaces | None:
-        """What a gather reads, if that is places along a dimension; None otherwise."""
+        """What it reads or writes, if that is places along a dimension; None otherwise."""
         numbers = IndexNumbers.of(op)
         shape, vector_dim = shape_of(op.operands[0]), numbers.vector_dim
         walked, named = numbers.walked, numbers.named
-        if any(n != 1 for n in integers(op.attributes["slice_sizes"])) or numbers.windows:
+        sizes = integers(op.attributes["slice_sizes"]) if op.name != SCATTER else []
+        if any(n != 1 for n in sizes) or numbers.windows:
             return None
         if dim not in named or sorted([*walked, *named]) != list(range(len(shape))):
             return None
@@ -57,7 +59,7 @@ class RowPlaces:
                 if found is None:
                     return None
                 row[d] = found
-        result = shape_of(op.results[0])
+        result = shape_of(op.operands[2] if op.name == SCATTER else op.results[0])
         rows = [row[d] for d in range(len(shape)) if d != dim]
         if len(set(rows)) < len(rows):
             return None

@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value
+from dtensor.dialect.mlir import Value, is_read
+from dtensor.passes.builder import Builder
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.keys import bits_of, inverted, keys_of
-from dtensor.passes.ops.loops import numbered
+from dtensor.passes.ops.loops import counted_loop, numbered
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
 
@@ -77,8 +78,8 @@ class Counting:
         largest = inverted(ctx, ctx.zeros(self.keys.type))
         return ctx.kept_before(self.keys, len(shape) - 1, index, true, largest)
 
-    def elements(self) -> Value:
-        """What stands at the places."""
+    def found(self) -> list[Value]:
+        """What stands at the places; and where that is, if it is a result."""
         ctx, rank = self.ctx, len(self.wanted)
         ranks = self.places
         if len(ctx.shape_of(ranks)) < rank:  # the same of all rows
@@ -91,10 +92,21 @@ class Counting:
         )
         is_there = ctx.compare("GE", number, 0)
         is_there = ctx.binary("and", is_there, ctx.compare("LT", number, equal))
-        nothing = ctx.zeros(ctx.tensor_type(self.wanted, ctx.element_of(self.keys)))
-        bits = self._all(ctx.select(is_there, self._bits_at(place), nothing))
-        found = ctx.bitcast(bits, ctx.element_of(self.given))
-        return ctx.moved(found, 0, self.dim)
+        own = [self._bits_at(place)]
+        if len(self.op.result_shapes) > 1:
+            own.append(self._global(place))
+        for k, result in enumerate(self.op.operation.results):
+            if is_read(result):
+                own[k] = self._all(ctx.select(is_there, own[k], 0))
+        own[0] = ctx.bitcast(own[0], ctx.element_of(self.given))
+        return [ctx.moved(each, 0, self.dim) for each in own]
+
+    def _global(self, place: Value) -> Value:
+        """Where elements at places of the shard stand in the dimension."""
+        ctx = self.ctx
+        element = self.op.result_element(1)
+        shard = ctx.convert(ctx.axis_index(self.word.axes), element)
+        return ctx.binary("add", ctx.convert(place, element), ctx.times(shard, self.local))
 
     def _keys(self, ranks: Value) -> tuple[Value, Value]:
         """The keys at some places, and how many keys are below each."""
@@ -147,16 +159,25 @@ class Counting:
         if element == index_element(self.local):
             bits = -(-self.local.bit_length() // self.digit) * self.digit
         shape, inner = (edges, *wanted), list(range(1, len(wanted) + 1))
-        key, below = ctx.zeros(ctx.tensor_type(wanted, element)), ctx.zeros(ranks.type)
-        for shift in range(bits - self.digit, -1, -self.digit):
-            steps = numbered(ctx, [k << shift for k in range(1, edges + 1)], element)
-            above = ctx.broadcast(key, shape, inner)
-            counts = count(ctx.binary("or", above, ctx.broadcast(steps, shape, [0])))
-            is_passed = ctx.compare("LE", counts, ctx.broadcast(ranks, shape, inner))
-            digit = ctx.reduced(ctx.convert(is_passed, element), 0, Reduction.SUM)
-            passed = ctx.select(is_passed, counts, 0)
-            below = ctx.binary("maximum", below, ctx.reduced(passed, 0, Reduction.MAX))
-            key = ctx.binary("or", key, ctx.times(digit, 1 << shift))
+        numbers = numbered(ctx, range(1, edges + 1), element)
+
+        def step(make: Builder, turn: Value, carried: Sequence[Value]) -> list[Value]:
+            key, below = carried
+            with ctx.in_place_of(make):
+                done = ctx.times(ctx.convert(turn, element), self.digit)
+                shift = ctx.binary("subtract", bits - self.digit, done)
+                steps = ctx.broadcast(ctx.binary("shift_left", numbers, shift), shape, [0])
+                above = ctx.broadcast(key, shape, inner)
+                counts = count(ctx.binary("or", above, steps))
+                is_passed = ctx.compare("LE", counts, ctx.broadcast(ranks, shape, inner))
+                digit = ctx.reduced(ctx.convert(is_passed, element), 0, Reduction.SUM)
+                passed = ctx.select(is_passed, counts, 0)
+                below = ctx.binary("maximum", below, ctx.reduced(passed, 0, Reduction.MAX))
+                digit = ctx.binary("shift_left", digit, shift)
+                return [ctx.binary("or", key, digit), below]
+
+        begin = [ctx.zeros(ctx.tensor_type(wanted, element)), ctx.zeros(ranks.type)]
+        key, below = counted_loop(ctx, bits // self.digit, begin, step)
         return key, below
 
     def _counted(self, direction: str, keys: Value, before: Value | None = None) -> Value:

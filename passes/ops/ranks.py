@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, is_read
 from dtensor.dialect.names import DIM, SIZE
 from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
 from dtensor.passes.creation import with_sizes
@@ -43,14 +43,15 @@ from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, ele
 
 
 def ranked_rule(op: OpInfo) -> OpRule:
-    """`ij,k->ik`, or `ij,ki->ik`; of a split `j`, which is ordered, the shards count."""
+    """`ij,k->ik`, or `ij,ki->ik`, once or twice; of a split `j`, which is ordered, shards count."""
     builder, dim = RuleBuilder(op), named_dim(op)
     has_rows = len(op.operand_shapes[1]) > 1
     for d in range(len(op.operand_shapes[0])):
         if d == dim:
             builder.share((0, d), kind=FactorKind.ORDER)
         else:
-            builder.share((0, d), (~0, d), *[(1, d + (d < dim))] * has_rows)
+            results = [(~k, d) for k in range(len(op.result_shapes))]
+            builder.share((0, d), *results, *[(1, d + (d < dim))] * has_rows)
     builder.whole(1, 0, "says which elements are wanted")
     return builder.build()
 
@@ -64,12 +65,19 @@ def count_bytes(placed: Placed, digit: int) -> tuple[Traffic, ...]:
     places = op.operand_shapes[1][0]
     firsts = wanted // max(places, 1) * len(set(searched(_places(op.operation, size), places)))
     rounds, counts = bits // digit, (1 << digit) - 1
-    sums = [packed(firsts * counts, size) * 4] * rounds + [wanted * bits / 8]
+    sums: list[float] = [packed(firsts * counts, size) * 4] * rounds
+    sums += [wanted * element_bytes(e) for e in _read_elements(op)]
     if firsts < wanted:
         sums += [packed(firsts, size) * 4, firsts * bits / 8]
     wire = sum(all_reduce_bytes(each, word.split) for each in sums)
     wire += all_gather_bytes(packed(wanted, size) * 4 * word.split, word.split)
     return (Traffic(word.axes, wire, len(sums) + 1),)
+
+
+def _read_elements(op: OpInfo) -> list[str]:
+    """The element types of the results that are read."""
+    read = zip(op.operation.results, op.result_elements, strict=True)
+    return [element for result, element in read if is_read(result)]
 
 
 def expand_sorted(op: LocalOp) -> Sequence[Value]:
@@ -78,13 +86,16 @@ def expand_sorted(op: LocalOp) -> Sequence[Value]:
     value, places = op.operands
     true = true_size(op.operation, op.operand_shapes[0][dim])
     value = ctx.cut(value, dim, 0, true)
+    both = [value]
+    if len(op.result_shapes) > 1:
+        both.append(ctx.iota(ctx.shape_of(value), dim, op.result_element(1)))
     attributes = {"dimension": index_attr(dim), "is_stable": ir.BoolAttr.get(True)}
     given = op.operation.regions[0].blocks[0]
-    (value,) = sorted_by(ctx, [value], attributes, lambda body: compare_by(given, body, -1))
+    both = sorted_by(ctx, both, attributes, lambda body: compare_by(given, body, -1))
     places = clamped(ctx, places, true)
     if len(ctx.shape_of(places)) > 1:
-        return [take_each(ctx, value, places, dim)]
-    return [take(ctx, value, places, dim)]
+        return [take_each(ctx, each, places, dim) for each in both]
+    return [take(ctx, each, places, dim) for each in both]
 
 
 def _places(ranked: ir.Operation, size: int) -> list[int] | None:
@@ -100,7 +111,7 @@ def _counting(name: str, digit: int) -> Algorithm:
         is_up = orders(op.operation.regions[0].blocks[0]) == "up"
         dim = integer(op.operation.attributes[DIM])
         true = true_size(op.operation, op.operand_shapes[0][dim])
-        return [Counting(op, dim, true, digit, is_up).elements()]
+        return Counting(op, dim, true, digit, is_up).found()
 
     return Algorithm(name, expand, is_cut(named_dim), lambda placed: count_bytes(placed, digit))
 
@@ -124,13 +135,17 @@ def _gives_ends(placed: Placed) -> bool:
 
 
 def end_bytes(placed: Placed) -> tuple[Traffic, ...]:
-    """So many elements of every shard, on every device."""
+    """So many elements of every shard, on every device, and where they stand."""
     op, dim, end = placed.op, named_dim(placed.op), _near_end(placed)
     assert end is not None, "priced where it does not apply"
     word, places = placed.operands[0].dims[dim], op.operand_shapes[1][0]
     rows = math.prod(placed.shard(~0)) // max(places, 1)
-    sent = rows * end[0] * element_bytes(op.operand_elements[0]) * word.split
-    return (Traffic(word.axes, all_gather_bytes(sent, word.split), 1),)
+    sent = [
+        rows * end[0] * element_bytes(element) * word.split
+        for element in (op.result_elements[0], *op.result_elements[1:])
+    ]
+    wire = sum(all_gather_bytes(each, word.split) for each in sent)
+    return (Traffic(word.axes, wire, len(sent)),)
 
 
 def expand_ends(op: LocalOp) -> Sequence[Value]:
@@ -147,29 +162,40 @@ def expand_ends(op: LocalOp) -> Sequence[Value]:
     local, true = size // word.split, true_size(op.operation, size)
     index = index_element(size)
     own = ctx.global_index(layout, dim, size, index)
-    value = _sorted(op, op.operands[0], own, true)
-    value = ctx.cut(value, dim, 0 if is_first else local - count, count)
+    both = _sorted(op, op.operands[0], own, true)
+    both = [ctx.cut(each, dim, 0 if is_first else local - count, count) for each in both]
     dims = list(layout.dims)
     after = Layout.of([*dims[:dim], WHOLE, *dims[dim + 1 :]], layout.mesh)
     shape = with_sizes(op.operand_shapes[0], dim, count * word.split)
-    value = ctx.relayout(value, layout, after, shape)
+    both = [ctx.relayout(each, layout, after, shape) for each in both]
     order = numbered(ctx, [s * local + c for s in range(word.split) for c in range(count)], index)
-    value = _sorted(op, value, order, true)
+    both = _sorted(op, both[0], order, true, *both[1:])
     first = 0 if is_first else word.split * count - size
-    return [take(ctx, value, numbered(ctx, [first + place for place in places], "i32"), dim)]
+    wanted = numbered(ctx, [first + place for place in places], "i32")
+    return [take(ctx, each, wanted, dim) for each in both]
 
 
-def _sorted(op: LocalOp, value: Value, index: Value, true: int) -> Value:
-    """A value in its order; elements with an index of `true` or more stand behind all others."""
+def _sorted(op: LocalOp, value: Value, index: Value, true: int, *more: Value) -> list[Value]:
+    """Sorted, what is beyond the true end last, and where it stood if that is a result.
+
+    Args:
+        op: the op.
+        value: elements.
+        index: says where each stands along the dimension; a 1-D tensor.
+        true: how many elements the dimension has.
+        more: what to sort along, if not the index.
+    """
     ctx, dim = op.ctx, integer(op.operation.attributes[DIM])
     given = op.operation.regions[0].blocks[0]
     attributes = {"dimension": index_attr(dim), "is_stable": ir.BoolAttr.get(True)}
-    if true == op.operand_shapes[0][dim]:
-        (value,) = sorted_by(ctx, [value], attributes, lambda body: compare_by(given, body, -1))
-        return value
-    both = [value, ctx.broadcast(index, ctx.shape_of(value), [dim])]
-    value, _ = sorted_by(ctx, both, attributes, lambda body: compare_by(given, body, 1, true))
-    return value
+    has_end = true < op.operand_shapes[0][dim]
+    index = ctx.broadcast(index, ctx.shape_of(value), [dim])
+    along = list(more) or [index] * (len(op.result_shapes) > 1)
+    if not has_end:
+        return sorted_by(ctx, [value, *along], attributes, lambda body: compare_by(given, body, -1))
+    both = [value, index, *more]
+    found = sorted_by(ctx, both, attributes, lambda body: compare_by(given, body, 1, true))
+    return [found[0], *found[len(found) - len(along) :]]
 
 
 def said_of_ranked(ranked: ir.Operation) -> tuple[object, ...]:

@@ -36,5 +36,17 @@ func.func @main(%a: tensor<4x3xi32>, %k: tensor<2xi32>, %f: tensor<2xf32>, %each
   ^bb0(%p: tensor<i32>, %q: tensor<i32>):
     %8 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
   }) {dim = 1 : i64} : (tensor<4x3xi32>, tensor<2xi32>) -> tensor<4x2xi32>
+  // expected-error @below {{result 1 is tensor<4x2xi8>, which says where elements stand; make it tensor<4x2xi32>}}
+  %5:2 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %8 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %8 : tensor<i1>
+  }) {dim = 1 : i64} : (tensor<4x3xi32>, tensor<2xi32>) -> (tensor<4x2xi32>, tensor<4x2xi8>)
+  // expected-error @below {{gives 3 results; leave the elements, and where they stand}}
+  %6:3 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %8 = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %8 : tensor<i1>
+  }) {dim = 1 : i64} : (tensor<4x3xi32>, tensor<2xi32>) -> (tensor<4x2xi32>, tensor<4x2xi32>, tensor<4x2xi32>)
   return
 }

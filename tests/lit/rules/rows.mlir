@@ -48,6 +48,16 @@ func.func @ranked(%a: tensor<2x9xf32>, %k: tensor<3xi32>) -> tensor<2x3xf32> {
   return %0 : tensor<2x3xf32>
 }
 
+func.func @ranked_where(%a: tensor<2x9xf32>, %k: tensor<3xi32>) -> tensor<2x3xi32> {
+  // CHECK: remark: dtensor.ranked: [a, b order], [*] -> [a, *], [a, *]; dimension 0 of operand 1 says which elements are wanted
+  %0:2 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %1 = stablehlo.compare LT, %p, %q, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) {dim = 1 : i64} : (tensor<2x9xf32>, tensor<3xi32>) -> (tensor<2x3xf32>, tensor<2x3xi32>)
+  return %0#1 : tensor<2x3xi32>
+}
+
 func.func @ranked_each(%a: tensor<2x9x4xf32>, %k: tensor<3x2x4xi32>) -> tensor<2x3x4xf32> {
   // CHECK: remark: dtensor.ranked: [a, b order, c], [*, a, c] -> [a, *, c]; dimension 0 of operand 1 says which elements are wanted
   %0 = "dtensor.ranked"(%a, %k) ({

@@ -86,6 +86,11 @@ def test_places_of_rows_are_their_own() -> None:
     assert sent(run(rows, LINE, [["x", UNSHARDED]], integers(1608, 3).astype(np.int8))) < 3 * FEW
 
 
+def test_places_of_mapped_rows() -> None:
+    compiled = run(jax.vmap(few), LINE, [[UNSHARDED, "x"]], integers(3, 1608))
+    assert sent(compiled) < 3 * FEW
+
+
 def median(x: Any) -> Any:
     return jnp.median(x) * 3
 
@@ -104,6 +109,127 @@ def test_gradients_at_a_few_ranks_are_sent(form: Any) -> None:
     compiled = run(jax.grad(form), LINE, [["x"]], awkward(1608))
     assert sent(compiled) < FEW
     assert "all_to_all" not in kinds(compiled)
+
+
+QUARTERS = np.array([0.2, 0.5, 0.9], np.float32)
+
+
+def several(x: Any) -> Any:
+    return jnp.quantile(x, QUARTERS)
+
+
+def nearest(x: Any) -> Any:
+    return jnp.percentile(x, np.array([5.0, 95.0]), method="nearest")
+
+
+def equal_quantiles(x: Any) -> Any:
+    return jnp.quantile(x, np.array([0.5, 0.5]))
+
+
+def known_numbers(x: Any) -> Any:
+    return jnp.nanquantile(x, QUARTERS)
+
+
+def named(x: Any) -> Any:
+    return jnp.sort(x)[np.array([3, 100, 3])]
+
+
+def computed(x: Any) -> Any:
+    return jnp.sort(x)[jnp.sum(x > 0)]
+
+
+def beyond_an_end(x: Any) -> Any:
+    places = jnp.sum(x > 0) + np.array([0, 5, 9000])
+    known = jnp.sort(x).at[np.array([7, 5000])].get(mode="fill", fill_value=7.0)
+    return jnp.sort(x).at[places].get(mode="fill", fill_value=7.0), known
+
+
+def deviation(x: Any) -> Any:
+    return jnp.median(jnp.abs(x - jnp.median(x)))
+
+
+def outer(x: Any) -> Any:
+    return jnp.clip(x, *jnp.quantile(x, QUARTERS[::2]))
+
+
+def squared(form: Any) -> Any:
+    """The gradient of the sum of squares of all that a form gives."""
+    return jax.grad(lambda x: sum(jnp.sum(each**2) for each in jax.tree.leaves(form(x))))
+
+
+VECTORS = [several, nearest, equal_quantiles, known_numbers, named, computed, beyond_an_end]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("form", [*VECTORS, deviation, outer])
+@pytest.mark.parametrize(
+    ("mesh", "axes", "size"), [(LINE, "x", 1608), (GRID, ("y", "x"), 1603), (THREE, "y", 1605)]
+)
+def test_gradients_at_several_ranks_are_sent(form: Any, mesh: Mesh, axes: Any, size: int) -> None:
+    x = np.random.default_rng(4).integers(-90, 90, size).astype(np.float32)
+    if form is known_numbers:
+        x[::7] = np.nan
+    compiled = run(squared(form), mesh, [[axes]], x, error=1e-6)  # a mix of two places
+    assert sent(compiled) < 2 * FEW
+    assert "all_to_all" not in kinds(compiled)
+
+
+@pytest.mark.parametrize("form", [several, equal_quantiles, nearest])
+def test_gradients_of_narrow_numbers(form: Any) -> None:
+    assert sent(run(squared(form), LINE, [["x"]], awkward(1608), error=1e-2)) < FEW
+
+
+def columns(x: Any) -> Any:
+    return jnp.quantile(x, QUARTERS, axis=0)
+
+
+def lower_columns(x: Any) -> Any:
+    return jnp.quantile(x, QUARTERS, axis=0, method="lower")
+
+
+def named_columns(x: Any) -> Any:
+    return jnp.sort(x, 0)[np.array([3, 700])]
+
+
+def rows(x: Any) -> Any:
+    return jnp.sort(x.T, 1)[:, np.array([3, 700])], jnp.quantile(x.T, 0.3, axis=1)
+
+
+def known_columns(x: Any) -> Any:
+    return jnp.nanquantile(x, QUARTERS[:2], axis=0), jnp.nanmedian(x.T, 1)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("form", [columns, lower_columns, named_columns, rows, known_columns])
+@pytest.mark.parametrize(
+    ("mesh", "specs"), [(LINE, ["x", UNSHARDED]), (GRID, ["y", "x"]), (THREE, [("x", "y"), None])]
+)
+def test_gradients_at_ranks_of_columns(form: Any, mesh: Mesh, specs: list[Any]) -> None:
+    x = np.random.default_rng(5).normal(size=(1440, 4)).astype(np.float32)
+    if form is known_columns:
+        x[::7, 1] = x[:1000, 2] = np.nan
+    specs = [UNSHARDED if each is None else each for each in specs]
+    compiled = run(squared(form), mesh, [specs], x, error=1e-6)
+    assert sent(compiled) < x.size * 4 * 7 / 8 / 2
+    assert "all_to_all" not in kinds(compiled)
+
+
+def test_many_ranks_are_sorted() -> None:
+    x = np.random.default_rng(6).permutation(4608).astype(np.float32)
+    many = np.linspace(0, 1, 20, dtype=np.float32)
+    compiled = run(squared(lambda a: jnp.quantile(a, many)), LINE, [["x"]], x, error=1e-6)
+    assert sent(compiled) > x.size
+
+
+def test_gradients_in_loops_and_of_many() -> None:
+    x = np.random.default_rng(7).integers(-90, 90, (3, 1608)).astype(np.float32)
+
+    def walked(a: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda _, b: b - squared(several)(b) / 64, a)
+
+    assert sent(run(walked, LINE, [["x"]], x[0], error=1e-5)) < 6 * FEW
+    many = jax.vmap(squared(several))
+    assert sent(run(many, LINE, [[UNSHARDED, "x"]], x, error=1e-6)) < 6 * FEW
 
 
 def test_gradients_of_medians_of_columns_stay_there() -> None:
