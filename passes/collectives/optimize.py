@@ -39,9 +39,8 @@ class OptimizeCollectivesPass(Pass):
         if not work.items:
             return
         merge_duplicates(work)
-        for item in reversed(work.items):
-            if item.is_alive and work.is_unused(item):
-                work.erase(item)
+        for scope in reversed(dict.fromkeys(item.scope for item in work.items)):
+            work.erase_unread(scope)
         while work.worklist:
             rewrite(work, work.worklist.pop())
         share_halos(work)

@@ -21,6 +21,27 @@ func.func @chains_that_nobody_uses(%arg0: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %arg0 : tensor<2x3xf32>
 }
 
+// Nor is what only such operations read sent, in a loop or around it.
+
+// CHECK-LABEL: func.func @read_for_nothing
+func.func @read_for_nothing(%arg0: tensor<2x3xf32>, %i: tensor<i32>) -> tensor<i32> {
+  // CHECK-NOT: dtensor.all
+  // CHECK: return
+  %0 = "dtensor.all_gather"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 0 : i64} : (tensor<2x3xf32>) -> tensor<4x3xf32>
+  %1 = stablehlo.negate %0 : tensor<4x3xf32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %3 = stablehlo.while(%j = %i) : tensor<i32> cond {
+    %4 = stablehlo.compare LT, %j, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %4 : tensor<i1>
+  } do {
+    %4 = "dtensor.all_reduce"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, reduction = "sum"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %5 = stablehlo.negate %4 : tensor<2x3xf32>
+    %6 = stablehlo.add %j, %three : tensor<i32>
+    stablehlo.return %6 : tensor<i32>
+  }
+  return %3 : tensor<i32>
+}
+
 // An operation in front of a loop is there inside; one behind it, or in another branch, is not.
 
 // CHECK-LABEL: func.func @inside_a_branch
