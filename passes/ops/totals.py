@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.dim import WHOLE, Dim, canonical_digits
 from dtensor.dialect.layout import Layout
-from dtensor.dialect.mlir import Value, forget, ir, terminator
+from dtensor.dialect.mlir import Value, forget, ir, is_read, terminator
 from dtensor.dialect.names import ALGORITHM, OPERANDS, RESULTS
 from dtensor.passes.builder import Builder
 from dtensor.passes.cost.model import all_gather_bytes, all_to_all_bytes
@@ -87,11 +87,14 @@ def has_shares(placed: Placed) -> bool:
 
 
 def exchange_bytes(placed: Placed) -> tuple[Traffic, ...]:
-    """Parts of a shard's totals to all others, and then of what each has reduced."""
+    """Parts of a shard's totals to all others, and then what each has reduced that is read."""
     axes, sizes = axes_of_reduced(placed), _total_bytes(placed)
     devices = devices_along(axes)
-    wire = sum(all_to_all_bytes(n, devices) + all_gather_bytes(n, devices) for n in sizes)
-    return (Traffic(axes, wire, len(set(placed.op.result_elements)) + len(sizes)),)
+    results = zip(sizes, placed.op.operation.results, strict=True)
+    read = [n for n, result in results if is_read(result)]
+    wire = sum(all_to_all_bytes(n, devices) for n in sizes)
+    wire += sum(all_gather_bytes(n, devices) for n in read)
+    return (Traffic(axes, wire, len(set(placed.op.result_elements)) + len(read)),)
 
 
 def expand_exchanged(op: LocalOp) -> Sequence[Value]:

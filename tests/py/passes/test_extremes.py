@@ -54,8 +54,25 @@ def test_the_first_of_the_largest_and_smallest(mesh: Mesh, axes: Any, kind: Any)
 @pytest.mark.parametrize("axes", ["x", ("x", "y")])
 def test_where_places_are_split_each_device_gets_its_own_alone(axes: Any) -> None:
     x = np.random.default_rng(0).integers(0, 40, (8, 96)).astype(np.float32)
+    if axes != "x":  # six rows are no multiple of eight shards
+        compiled = run(lambda a: jnp.argmax(a, 1), GRID, [[UNSHARDED, axes]], x[:6], out=["x"])
+        assert kinds(compiled) == {"all_reduce", "reduce_scatter"}  # of values, and of places
+    # Where the shards divide the rows, each gets of its own what all shards have chosen.
     compiled = run(lambda a: jnp.argmax(a, 1), GRID, [[UNSHARDED, axes]], x, out=["x"])
-    assert kinds(compiled) == {"all_reduce", "reduce_scatter"}  # of values, and of places
+    assert "all_to_all" in kinds(compiled)
+    assert "all_reduce" not in kinds(compiled)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("mesh", "axes"), [(LINE, "x"), (GRID, ("y", "x")), (THREE, "x")])
+@pytest.mark.parametrize("kind", [np.float32, jnp.bfloat16, np.int32])
+def test_choices_of_many_rows_are_exchanged(mesh: Mesh, axes: Any, kind: Any) -> None:
+    x = np.concatenate([rows(kind)] * 8)
+    compiled = run(both, mesh, [[UNSHARDED, axes]], x)
+    assert kinds(compiled) == {"all_to_all", "all_gather"}
+    assert sent(compiled) < 2 * 2 * len(x) * (4 + 4) * 7 / 8
+    if kind is not np.int32:
+        assert "all_reduce" not in kinds(run(largest, mesh, [[UNSHARDED, axes]], x))
 
 
 def largest(a: Any) -> Any:
