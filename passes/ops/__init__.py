@@ -14,7 +14,8 @@ shows rules. Operations by what they do, with the files that serve them alone:
   `ends.py` and `folds.py` for paddings of `jnp.pad`, `longer_windows.py` and `kernel_ends.py` for
   dimensions that were made longer, `xla_convolutions.py`.
 - prefixes: `scans.py`, and `associative.py` for any body.
-- orders: `sorting.py`, `columnsort.py`, `counting.py`, `ranks.py`, `searching.py`; `keys.py`.
+- orders: `sorting.py`, `columnsort.py`, `top_k.py`, `counting.py`, `ranks.py`, `searching.py`;
+  `keys.py`.
 - Fourier transforms: `fourier.py`, `four_steps.py`, `transform_rows.py`.
 - calls: `custom_calls.py`, `named_calls.py` (XLA's own), `fused_attention.py`, `sparse.py`,
   `callbacks.py` (Python), `definition.py`, `shardy_rules.py` and `bodies.py` (a user's).
@@ -23,6 +24,6 @@ What many of them read:
 
 - facts of a program: `attributes.py`, `elements.py` (types), `reduction.py`, `combiners.py` and
   `comparators.py` (bodies), `patterns.py`, `known.py` and `numbers.py` (values), `linear.py`.
-- what shards send one another: `exchanges.py`, `rounds.py`.
+- what shards send one another: `exchanges.py`, `rounds.py`, `dealt_rows.py`.
 - programs written anew: `loops.py`, `rows.py` (other numbers of rows), `batched.py` (in blocks).
 """

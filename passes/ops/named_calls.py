@@ -21,7 +21,6 @@ from dtensor.passes.ops.opdef import Placed, always, comparisons
 from dtensor.passes.ops.padding import Fill, passing
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import OpInfo, OpRule, RuleBuilder
-from dtensor.passes.ops.sorting import whole_top_k_rule
 from dtensor.passes.ops.sparse import (
     CSR_PRODUCT,
     csr_product_applies,
@@ -30,6 +29,7 @@ from dtensor.passes.ops.sparse import (
     csr_product_rule,
     expand_csr_product,
 )
+from dtensor.passes.ops.top_k import whole_top_k_rule
 
 
 def approx_top_k_rule(op: OpInfo) -> OpRule | None:

@@ -2,27 +2,30 @@
 
 Where the dimension is split, the shards count (`counting`): 4 bits of the elements at a time, for
 few places, or one at a time, which sends less in more steps. Of places near an end of the order
-each shard gives as many of its own elements as stand between them and that end.
+each shard gives as many of its own elements as stand between them and that end; of many rows these
+are dealt, so that each shard has all of its share of the rows, and what it finds is gathered.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.dim import WHOLE
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, ir, is_read
 from dtensor.dialect.names import DIM, SIZE
-from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes
-from dtensor.passes.creation import with_sizes
+from dtensor.passes.cost.model import all_gather_bytes, all_reduce_bytes, all_to_all_bytes
+from dtensor.passes.creation import Shape, with_sizes
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.attributes import integer, shape_of, true_size
 from dtensor.passes.ops.comparators import compare_by, sorted_by
 from dtensor.passes.ops.counting import Counting, known_places, packed, searched
+from dtensor.passes.ops.dealt_rows import DealtRows
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.indexing import clamped, take_each
 from dtensor.passes.ops.keys import orders
@@ -134,22 +137,64 @@ def _gives_ends(placed: Placed) -> bool:
     return is_cut(named_dim)(placed) and _near_end(placed) is not None
 
 
+def _end_bytes(placed: Placed) -> list[float]:
+    """Bytes of the elements that a shard gives, and of where they stand."""
+    op, end = placed.op, _near_end(placed)
+    assert end is not None, "priced where it does not apply"
+    rows = math.prod(placed.shard(~0)) // max(op.operand_shapes[1][0], 1)
+    return [rows * end[0] * element_bytes(element) for element in op.result_elements]
+
+
 def end_bytes(placed: Placed) -> tuple[Traffic, ...]:
     """So many elements of every shard, on every device, and where they stand."""
-    op, dim, end = placed.op, named_dim(placed.op), _near_end(placed)
-    assert end is not None, "priced where it does not apply"
-    word, places = placed.operands[0].dims[dim], op.operand_shapes[1][0]
-    rows = math.prod(placed.shard(~0)) // max(places, 1)
-    sent = [
-        rows * end[0] * element_bytes(element) * word.split
-        for element in (op.result_elements[0], *op.result_elements[1:])
-    ]
-    wire = sum(all_gather_bytes(each, word.split) for each in sent)
+    word = placed.operands[0].dims[named_dim(placed.op)]
+    sent = _end_bytes(placed)
+    wire = sum(all_gather_bytes(each * word.split, word.split) for each in sent)
     return (Traffic(word.axes, wire, len(sent)),)
 
 
+def _dealt(placed: Placed) -> DealtRows | None:
+    return DealtRows.of(placed.operands[0], placed.op.operand_shapes[0], named_dim(placed.op))
+
+
+def _deals_ends(placed: Placed) -> bool:
+    """Whether there are rows, too, that the shards can have among them."""
+    return _gives_ends(placed) and _dealt(placed) is not None
+
+
+def dealt_bytes(placed: Placed) -> tuple[Traffic, ...]:
+    """The elements that a shard gives, each row's to the one that has it; then those wanted."""
+    word, dealt = placed.operands[0].dims[named_dim(placed.op)], _dealt(placed)
+    assert dealt is not None, "priced where it does not apply"
+    wanted = math.prod(placed.shard(~0)) * sum(map(element_bytes, _read_elements(placed.op)))
+    sent = _end_bytes(placed)
+    wire = sum(all_to_all_bytes(each, word.split) for each in sent)
+    wire += all_gather_bytes(wanted, word.split)
+    return (Traffic(word.axes, wire * dealt.share, 2 * len(sent)),)
+
+
 def expand_ends(op: LocalOp) -> Sequence[Value]:
-    """The first or last elements of every shard's order, and those at the places among them.
+    """The first or last elements of every shard's order, and those at the places among them."""
+    dim, layout = integer(op.operation.attributes[DIM]), op.operand_layouts[0]
+    dims = list(layout.dims)
+    whole = Layout.of([*dims[:dim], WHOLE, *dims[dim + 1 :]], layout.mesh)
+
+    def gather(value: Value, before: Layout, shape: Sequence[int]) -> Value:
+        return op.ctx.relayout(value, before, whole, shape)
+
+    return _of_ends(op, gather)
+
+
+def expand_dealt(op: LocalOp) -> Sequence[Value]:
+    """Of its rows each shard gets those elements of all shards, and all get what it finds."""
+    dealt = _dealt(placed_of(op))
+    assert dealt is not None, "expanded where it does not apply"
+    found = _of_ends(op, partial(dealt.deal, op.ctx))
+    return [dealt.collect(op.ctx, value, op.result_shapes[0]) for value in found]
+
+
+def _of_ends(op: LocalOp, move: Callable[[Value, Layout, Shape], Value]) -> list[Value]:
+    """What is at the places, of those rows to which `move` brings the elements near an end.
 
     Equal elements stand in the order of their shards. What is beyond the true end of the dimension
     stands behind all others: of each candidate its place would tell so, if shards were in order.
@@ -164,10 +209,8 @@ def expand_ends(op: LocalOp) -> Sequence[Value]:
     own = ctx.global_index(layout, dim, size, index)
     both = _sorted(op, op.operands[0], own, true)
     both = [ctx.cut(each, dim, 0 if is_first else local - count, count) for each in both]
-    dims = list(layout.dims)
-    after = Layout.of([*dims[:dim], WHOLE, *dims[dim + 1 :]], layout.mesh)
     shape = with_sizes(op.operand_shapes[0], dim, count * word.split)
-    both = [ctx.relayout(each, layout, after, shape) for each in both]
+    both = [move(each, layout, shape) for each in both]
     order = numbered(ctx, [s * local + c for s in range(word.split) for c in range(count)], index)
     both = _sorted(op, both[0], order, true, *both[1:])
     first = 0 if is_first else word.split * count - size
@@ -210,6 +253,7 @@ RANKED = OpDef(
         _counting("counts", 4),  # for few places
         _counting("bits", 1),
         Algorithm("ends", expand_ends, _gives_ends, end_bytes),
+        Algorithm("deal_ends", expand_dealt, _deals_ends, dealt_bytes),
         Algorithm("local", expand_sorted, is_whole(named_dim)),
     ),
     flops=lambda op: comparisons(op, named_dim(op)),

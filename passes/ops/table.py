@@ -54,7 +54,7 @@ OPS: Final[dict[str, str]] = {
     "chlo.lgamma": "elementwise.GAMMA",
     "chlo.mulhi": "rewritten.HIGH_HALF",
     "chlo.ragged_dot": "ragged.RAGGED_DOT",
-    "chlo.top_k": "sorting.TOP_K",
+    "chlo.top_k": "top_k.TOP_K",
     "dtensor.alike": "elementwise.ALIKE",
     "dtensor.fft": "fourier.PADDED_FFT",
     "dtensor.gather_dot": "gather_dot.GATHER_DOT",

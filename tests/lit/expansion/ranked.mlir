@@ -127,3 +127,25 @@ func.func @main(%a: tensor<4x32xi8> {dtensor.layout = #dtensor.layout<@mesh, [{"
   }) {dim = 1 : i64, dtensor.algorithm = "ends", dtensor.results = [#dtensor.layout<@mesh, [{}, {}]>, #dtensor.layout<@mesh, [{}, {}]>]} : (tensor<3x32xi8>, tensor<2xi32>) -> (tensor<3x2xi8>, tensor<3x2xi32>)
   return %0#1, %2#1 : tensor<4x2xi32>, tensor<3x2xi32>
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// Of many rows those elements are dealt: each shard has all of half of the rows.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<6x32xi8> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}]>})
+    -> (tensor<6x2xi8> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}]>}) {
+  %k = stablehlo.constant {dtensor.results = [#dtensor.layout<@mesh, [{}]>]} dense<[28, 30]> : tensor<2xi32>
+  // CHECK: %[[LAST:.*]] = stablehlo.slice %{{.*}} [0:6, 12:16] : (tensor<6x16xi8>) -> tensor<6x4xi8>
+  // CHECK: %[[ALL:.*]] = "dtensor.all_to_all"(%[[LAST]]) {axes = #dtensor.axes<@mesh, ["x"]>, concat_dim = 1 : i64, split_dim = 0 : i64} : (tensor<6x4xi8>) -> tensor<3x8xi8>
+  // CHECK: %[[ORDER:.*]] = "stablehlo.sort"(%[[ALL]])
+  // CHECK: %[[FOUND:.*]] = "stablehlo.gather"(%[[ORDER]], %{{.*}})
+  // CHECK: "dtensor.all_gather"(%[[FOUND]]) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 0 : i64} : (tensor<3x2xi8>) -> tensor<6x2xi8>
+  %0 = "dtensor.ranked"(%a, %k) ({
+  ^bb0(%p: tensor<i8>, %q: tensor<i8>):
+    %1 = stablehlo.compare LT, %p, %q : (tensor<i8>, tensor<i8>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) {dim = 1 : i64, dtensor.algorithm = "deal_ends", dtensor.results = [#dtensor.layout<@mesh, [{}, {}]>]} : (tensor<6x32xi8>, tensor<2xi32>) -> tensor<6x2xi8>
+  return %0 : tensor<6x2xi8>
+}

@@ -57,8 +57,10 @@ def test_only_candidates_are_sent() -> None:
     assert kinds(compiled) == {"shard_permute"}
     assert sent(compiled) == 3 * 3 * 4 * (4 + 4)  # by pairs, three times
     # Six shards make no pairs of pairs, and of five elements no shard has the seven largest.
-    compiled = run(lambda a: jax.lax.top_k(a, 4), THREE, [[UNSHARDED, ("y", "x")]], x[:, :4092])
+    compiled = run(lambda a: jax.lax.top_k(a, 4), THREE, [[UNSHARDED, ("y", "x")]], x[:1, :4092])
     assert kinds(compiled) == {"all_gather"}
+    compiled = run(lambda a: jax.lax.top_k(a, 4), THREE, [[UNSHARDED, ("y", "x")]], x[:, :4092])
+    assert sent(compiled) == 2 * 5 * 4 * (4 + 4)  # each shard has one of six rows, and sends five
     run(lambda a: jax.lax.top_k(a, 7), LINE, [[UNSHARDED, "x"]], x[:, :40])
 
 
