@@ -39,8 +39,15 @@ _LEAST = 8  # shards: of fewer, all that is read is sent as fast as it is sorted
 def replace_order(sort: ir.Operation, function: Rewriting) -> None:
     """Let a sort give what is read in its order.
 
-    All sorts of places that stay say which of their operands counts the places.
+    What is sorted along and not read, as JAX has it of the gradient of an argsort, is left out. All
+    sorts of places that stay say which of their operands counts the places.
     """
+    arguments = list(sort.regions[0].blocks[0].arguments)
+    pairs = [arguments[2 * k : 2 * k + 2] for k in range(len(sort.operands))]
+    results = enumerate(zip(pairs, sort.results, strict=True))
+    kept = [k for k, (pair, result) in results if any(map(is_read, [*pair, result]))]
+    if 0 < len(kept) < len(pairs):
+        sort = _rebuilt(sort, list(sort.operands), kept, function)
     info = OpInfo.of(sort)
     place = None if info is None or not info.operand_shapes[0] else _mark_places(sort, info)
     if info is not None and place is not None:
@@ -149,7 +156,7 @@ def _copy(
     """As `_rebuilt`, beside the sort."""
     given = sort.regions[0].blocks[0]
     attributes = dict(sort.attributes)
-    if integer(attributes[PLACES]) not in kept:
+    if PLACES in attributes and integer(attributes[PLACES]) not in kept:
         del attributes[PLACES]
 
     def compare(body: ir.Block) -> None:

@@ -219,3 +219,23 @@ func.func @main(%a: tensor<300xi8> {dtensor.layout = #dtensor.layout<@mesh, [{"x
   }) : (tensor<300xf32>, tensor<300x1xi32>, tensor<300xf32>) -> tensor<300xf32>
   return %6, %9 : tensor<300xf32>, tensor<300xf32>
 }
+
+// -----
+
+// What is sorted along and read by nobody is left out, not what the body compares.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[SORTED:.*]]:3 = "stablehlo.sort"(%arg0, %arg1, %arg3) <{dimension = 0 : i64, is_stable = true}>
+// CHECK-NEXT: ^bb0(%[[P:.*]]: tensor<i8>, %[[Q:.*]]: tensor<i8>, %[[R:.*]]: tensor<i16>, %[[S:.*]]: tensor<i16>, %{{.*}}: tensor<i64>, %{{.*}}: tensor<i64>):
+// CHECK: stablehlo.compare LT, %[[R]], %[[S]]
+// CHECK: return %[[SORTED]]#0, %[[SORTED]]#2
+func.func @main(%a: tensor<300xi8>, %b: tensor<300xi16>, %c: tensor<300xi32>, %d: tensor<300xi64>) -> (tensor<300xi8>, tensor<300xi64>) {
+  %0:4 = "stablehlo.sort"(%a, %b, %c, %d) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i8>, %q: tensor<i8>, %r: tensor<i16>, %s: tensor<i16>, %t: tensor<i32>, %u: tensor<i32>, %v: tensor<i64>, %w: tensor<i64>):
+    %1 = stablehlo.compare LT, %r, %s : (tensor<i16>, tensor<i16>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) : (tensor<300xi8>, tensor<300xi16>, tensor<300xi32>, tensor<300xi64>) -> (tensor<300xi8>, tensor<300xi16>, tensor<300xi32>, tensor<300xi64>)
+  return %0#0, %0#3 : tensor<300xi8>, tensor<300xi64>
+}

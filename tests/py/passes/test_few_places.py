@@ -221,6 +221,19 @@ def test_many_ranks_are_sorted() -> None:
     assert sent(compiled) > x.size
 
 
+def test_what_a_sort_gives_that_is_not_read_is_not_sorted() -> None:
+    """A gradient sorts two arrays of places, of which it reads one."""
+
+    def weighted(a: Any) -> Any:
+        return jnp.argsort(a)[3:6].astype(np.float32) * jnp.sort(a)[500]
+
+    x = np.random.default_rng(8).normal(size=6000).astype(np.float32)
+    compiled = run(squared(weighted), LINE, [["x"]], x)
+    assert sent(compiled) < 2 * FEW
+    compiled = run(lambda a, b: lax.sort((a, b, -b), num_keys=2)[2], LINE, [["x"], ["x"]], x, x)
+    assert "all_to_all" in kinds(compiled)
+
+
 def test_gradients_in_loops_and_of_many() -> None:
     x = np.random.default_rng(7).integers(-90, 90, (3, 1608)).astype(np.float32)
 
