@@ -14,6 +14,7 @@ from dtensor.passes.collectives.combine import combine
 from dtensor.passes.collectives.edges import share_edges
 from dtensor.passes.collectives.halos import share_halos
 from dtensor.passes.collectives.merge import merge_duplicates
+from dtensor.passes.collectives.permutes import join_permutes
 from dtensor.passes.collectives.reader import CollectiveOp, CollectiveOps
 
 
@@ -23,10 +24,10 @@ class OptimizeCollectivesPass(Pass):
 
     Equal operations merge; operations whose results are not used go; a slice of what was gathered
     cancels, or comes first, or makes the gather an all_to_all; a slice of what was reduced becomes
-    a reduce_scatter; what several operations exchange of one value with its neighbours is exchanged
-    once; messages to the same devices that are small or share elements become one, which brings no
-    element twice and none that can be computed of the others; and neighbouring all_reduces are
-    combined into one of several operands.
+    a reduce_scatter; permutes of shards one behind the other are one; what several operations
+    exchange of one value with its neighbours is exchanged once; messages to the same devices that
+    are small or share elements become one, which brings no element twice and none that can be
+    computed of the others; and neighbouring all_reduces are combined into one of several operands.
     """
 
     name: ClassVar[str] = "dtensor-optimize-collectives"
@@ -43,6 +44,7 @@ class OptimizeCollectivesPass(Pass):
             work.erase_unread(scope)
         while work.worklist:
             rewrite(work, work.worklist.pop())
+        join_permutes(work)
         share_halos(work)
         share_edges(work)
         if self.combine_bytes:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
+from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.mlir import Value
 from dtensor.dialect.names import FITS
 from dtensor.passes.expansion.context import LocalOp
@@ -32,6 +33,7 @@ from dtensor.passes.ops.loops import take
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of, says
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
+from dtensor.passes.ops.whole_shards import comes_along, moves_before
 
 
 def slice_rule(op: OpInfo) -> OpRule:
@@ -233,20 +235,23 @@ def _mirrors(placed: Placed) -> bool:
 
 
 def mirror_bytes(placed: Placed) -> tuple[Traffic, ...]:
-    """Every shard, once for each split dimension that is reversed."""
-    shard = placed.shard(0)
-    size = math.prod(shard) * element_bytes(placed.op.operand_elements[0])
+    """Every shard, unless it was sent on its way before."""
+    if comes_along(placed):
+        return ()
+    size = math.prod(placed.shard(0)) * element_bytes(placed.op.operand_elements[0])
+    return (Traffic(_reversed_axes(placed), size, 1),)
+
+
+def _reversed_axes(placed: Placed) -> tuple[AxisRef, ...]:
     dims = placed.operands[0].dims
-    return tuple([Traffic(dims[d].axes, size, 1) for d in _reversed(placed)])
+    return tuple([axis for d in _reversed(placed) for axis in dims[d].axes])
 
 
 def expand_mirrored(op: LocalOp) -> None:
-    """Shards change places, the first with the last, and each is reversed."""
-    value = op.operands[0]
-    for d in _reversed(placed_of(op)):
-        word = op.operand_layouts[0].dims[d]
-        value = permuted(op.ctx, value, word.axes, list(reversed(range(word.split))))
-    op.operation.operands[0] = value
+    """Shards change places, the first along all dimensions with the last; each is reversed."""
+    axes = _reversed_axes(placed_of(op))
+    sources = list(reversed(range(devices_along(axes))))
+    op.operation.operands[0] = permuted(op.ctx, op.operands[0], axes, sources)
 
 
 SLICE = OpDef(
@@ -292,4 +297,5 @@ REVERSE = OpDef(
     fuses=True,
     moves_only=True,
     padding=longer_cuts.OF_REVERSE,
+    known=moves_before,
 )

@@ -23,6 +23,7 @@ from dtensor.passes.ops.longer_cuts import OF_SPLICE
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, named_dim
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, read_once
 from dtensor.passes.ops.shape import pass_all
+from dtensor.passes.ops.whole_shards import comes_along, moves_before
 
 _NUMBERS = (DIM, SOURCES, STARTS, COUNTS)
 _DEEPEST = 3  # dimensions along which a value was moved before
@@ -180,7 +181,8 @@ def ring_bytes(placed: Placed) -> tuple[Traffic, ...]:
         for part in _parts(group, stretches, size, word.split)
         if part.hop
     ]
-    if not counts:
+    is_whole = len(groups) == 1 and counts == [size // word.split]
+    if not counts or (is_whole and comes_along(placed)):
         return ()
     wire = sum(counts) * placed.row_bytes(~0, dim)
     if moved:
@@ -295,5 +297,5 @@ SPLICE = OpDef(
     moves_only=True,
     resizes=True,
     padding=OF_SPLICE,
-    known=_moved_before,
+    known=lambda op: (_moved_before(op), moves_before(op)),
 )
