@@ -41,4 +41,5 @@ The patterns, in the order in which `fuse.py` rewrites them:
   the cuts, and `uses.py` for `x.at[1:-1].set(y)` and sums of it.
 - `single_cuts.py`: slices of one joined part; what is left of slices of several dimensions, one
   dimension at a time.
+- `narrow_moves.py`: conversions in front of what moves, or behind it, where the type is narrower.
 """

@@ -14,7 +14,8 @@ from dtensor.passes.cuts.chains import fuse_chains
 from dtensor.passes.cuts.joined_pads import join_pads
 from dtensor.passes.cuts.known_positions import write_as_cuts
 from dtensor.passes.cuts.merges import keep_apart
-from dtensor.passes.cuts.names import CUTS, DOT, INDEXED, RESHAPE
+from dtensor.passes.cuts.names import CUTS, DOT, INDEXED, RESHAPE, REVERSE, WINDOWED
+from dtensor.passes.cuts.narrow_moves import move_narrow
 from dtensor.passes.cuts.overlapped_frames import move_parts
 from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
@@ -59,10 +60,12 @@ STEPS: tuple[CutStep, ...] = (
     fuse_chains,
     # What is left is laid out one dimension at a time.
     cut_one_by_one,
+    # Shards send what they move in as few bytes as they can.
+    move_narrow,
 )
 
 
-_CUTTING = CUTS | INDEXED | {DOT, RESHAPE}
+_CUTTING = CUTS | INDEXED | WINDOWED | {DOT, RESHAPE, REVERSE}
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,9 @@ class FuseCutsPass(Pass):
     What is computed of dimensions that a reshape merged, of which layouts given split an inner one
     unevenly, is computed before they are merged: of `x.reshape(-1)` there would be padding within.
     So is what is computed of values of one size that are joined along an uneven dimension.
+
+    What moves elements between shards moves them in the narrowest type that they have before or
+    after it: of `jnp.roll(x.astype(float32), 1)` the elements of `x`.
     """
 
     name: ClassVar[str] = "dtensor-fuse-cuts"

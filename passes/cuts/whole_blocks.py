@@ -76,11 +76,9 @@ def _fill_pad(function: Rewriting, op: ir.Operation) -> None:
 
 
 def _lacking(size: int, block: int, shards: int) -> int:
-    """How many elements a split dimension lacks to be whole blocks; per shard too, if it is few."""
-    lacking = -size % (shards * block)
-    if shards == 1:
-        return 0
-    return lacking if PART * lacking <= size else -size % block
+    """How few elements a split dimension lacks for each shard to be of whole blocks; 0 if many."""
+    lacking = -size % (shards * block) if shards > 1 else 0
+    return lacking if PART * lacking <= size else 0
 
 
 def _split_alike(function: Rewriting, value: Value, other: Value, lacking: Sequence[int]) -> None:

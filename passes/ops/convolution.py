@@ -24,6 +24,7 @@ from dtensor.passes.ops.halo import (
     without_halo,
 )
 from dtensor.passes.ops.kernel_ends import ended_results, say_steps
+from dtensor.passes.ops.narrow import sent_as
 from dtensor.passes.ops.opdef import Algorithm, OpDef, placed_of
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, WindowDim, read_once
@@ -238,16 +239,16 @@ def lengthen_convolution(op: padding.Grown) -> None:
 
 
 def _known(operation: ir.Operation) -> tuple[object, ...]:
-    """Whether its sides are finite, and what pads its windows."""
+    """Whether its sides are finite, what pads its windows, and as what their elements are sent."""
     rank = ir.RankedTensorType(operation.operands[0].type).rank
     said = *read_ends(operation, rank - 2), *read_folds(operation, rank - 2)
-    return *known_finite(operation), *said
+    return *known_finite(operation), *said, *sent_as(operation)
 
 
 CONVOLUTION = OpDef(
     convolution_rule,
     (
-        halo(expand_convolution, _overlapping, fills=False),
+        halo(expand_convolution, _overlapping),
         Algorithm("local", expand_convolution, without_halo(_overlapping)),
     ),
     flops=convolution_flops,

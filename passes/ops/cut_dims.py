@@ -15,7 +15,7 @@ from functools import cached_property
 from dtensor.dialect.names import FITS
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops.attributes import pad_numbers, slice_numbers
-from dtensor.passes.ops.halo import fetch, split_windows
+from dtensor.passes.ops.halo import fetched, split_windows
 from dtensor.passes.ops.opdef import placed_of
 from dtensor.passes.ops.padding import PART
 from dtensor.passes.ops.rule import OpInfo, Window, WindowDim, read_once
@@ -125,6 +125,5 @@ def fetch_sliding(op: LocalOp) -> list[int]:
     """
     placed, fill = placed_of(op), op.operands[1] if len(op.operands) > 1 else None
     dims = split_windows(placed, sliding(placed.op))
-    for dim in dims:
-        op.operation.operands[0] = fetch(op.ctx, op.operands[0], placed, dim, fill)
+    op.operation.operands[0] = fetched(op.ctx, op.operands[0], placed, dims, fill)
     return [dim.operand for dim in dims]

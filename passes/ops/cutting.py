@@ -30,6 +30,7 @@ from dtensor.passes.ops.exchanges import permuted
 from dtensor.passes.ops.halo import halo, without_halo
 from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.loops import take
+from dtensor.passes.ops.narrow import sent_as
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of, says
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder, element_bytes
 from dtensor.passes.ops.shape import pass_all
@@ -265,6 +266,7 @@ SLICE = OpDef(
     fuses=True,
     moves_only=True,
     padding=longer_cuts.OF_SLICE,
+    known=sent_as,
 )
 PAD = OpDef(
     pad_rule,
@@ -276,7 +278,7 @@ PAD = OpDef(
     fuses=True,
     moves_only=True,
     padding=longer_cuts.OF_PAD,
-    known=says(FITS),
+    known=lambda op: (says(FITS)(op), sent_as(op)),
 )
 CONCATENATE = OpDef(
     concatenate_rule,

@@ -21,23 +21,21 @@ from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.ends import Around, surrounded
 from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.folds import fold_bytes, fold_fits, folded_results
+from dtensor.passes.ops.narrow import Narrow, sent_bytes
 from dtensor.passes.ops.opdef import Algorithm, Placed, Traffic
 from dtensor.passes.ops.reach import WindowReach, reach
-from dtensor.passes.ops.rule import OpInfo, WindowDim, element_bytes
+from dtensor.passes.ops.rule import OpInfo, WindowDim
 
 Find = Callable[[OpInfo], list[WindowDim]]
 
 
-def halo(expand: Expander, find: Find, fills: bool = True) -> Algorithm:
-    """Shards fetch what their windows read of others, along the dimensions that `find` gives.
-
-    With `fills` anything may stand in the padding, and not zero alone.
-    """
+def halo(expand: Expander, find: Find) -> Algorithm:
+    """Shards fetch what their windows read of others, along the dimensions that `find` gives."""
     return Algorithm(
         "halo",
         expand,
         lambda placed: reaches(placed, find(placed.op)),
-        lambda placed: tuple(halo_bytes(placed, find(placed.op), fills)),
+        lambda placed: tuple(halo_bytes(placed, find(placed.op))),
     )
 
 
@@ -95,19 +93,16 @@ def _around(placed: Placed, dim: WindowDim, found: WindowReach | None) -> Around
     return Around.of(dim.window, *_sizes(placed, dim), split, found)
 
 
-def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool) -> Iterator[Traffic]:
+def halo_bytes(placed: Placed, dims: Sequence[WindowDim]) -> Iterator[Traffic]:
     """What each shard is sent of each split dimension of the operands, one for each result.
 
     Args:
         placed: the op.
         dims: the dimensions, those that are not split too.
-        fills: whether anything but zero may stand in the padding; what is fetched of a further
-            dimension, is fetched of what was filled then.
     """
-    layout, operands = placed.operands[0], len(placed.results)
+    layout, size = placed.operands[0], sent_bytes(placed.op)
     local = list(placed.shard(0))
-    size = sum(map(element_bytes, placed.op.operand_elements[:operands]))
-    is_shared = operands == 1
+    is_shared = len(placed.results) == 1
     modes: tuple[int, ...] = ()  # what stands around the dimensions so far
     for dim in split_windows(placed, dims):
         found = _reached(placed, dim)
@@ -125,19 +120,39 @@ def halo_bytes(placed: Placed, dims: Sequence[WindowDim], fills: bool) -> Iterat
         yield Traffic(word.axes, wire, (found.low > 0) + (high > 0), what)
         is_shared &= found.length == local[dim.operand] + found.low + found.high
         is_shared &= not any(found.margins)
-        if fills and dim.window.ends is None:
-            is_shared &= not found.is_padded(_sizes(placed, dim)[0], word.split)
         local[dim.operand] = found.length
     yield from fold_bytes(placed, dims)
 
 
-def fetch(
-    ctx: ExpansionContext, value: Value, placed: Placed, dim: WindowDim, fill: Value | None
+def fetched(
+    ctx: ExpansionContext,
+    value: Value,
+    placed: Placed,
+    dims: Sequence[WindowDim],
+    fill: Value | None,
 ) -> Value:
-    """What the windows of this shard read of one dimension.
+    """What the windows of this shard read, along those of the dimensions that are split.
 
-    The value is laid out as operand 0; in the padding stands `fill`, a scalar, or zero.
+    The value is laid out as operand 0; in the padding stands `fill`, a scalar, or zero. It comes in
+    the narrowest type that it had, and is filled when all has come: what others need of it is then
+    the same for all that read the value.
     """
+    split = split_windows(placed, dims)
+    narrow = Narrow.of(value) if split else Narrow(value)
+    value = narrow.value
+    for dim in split:
+        value = _fetched_along(ctx, value, placed, dim)
+    value = narrow.widened(ctx, value)
+    shape = ctx.shape_of(value)
+    masks = [is_inside(ctx, placed, dim, shape) for dim in split] if fill is not None else []
+    inside = [mask for mask in masks if mask is not None]
+    if fill is None or not inside:
+        return value
+    return ctx.select(ctx.combined("and", inside), value, fill)
+
+
+def _fetched_along(ctx: ExpansionContext, value: Value, placed: Placed, dim: WindowDim) -> Value:
+    """What windows read of one dimension; its padding is zero, if not of elements of its own."""
     word, found = placed.operands[0].dims[dim.operand], _reached(placed, dim)
     if dim.window.ends is None:
         value = exchange(ctx, value, word.axes, dim.operand, found.low, found.high)
@@ -148,11 +163,7 @@ def fetch(
     if ctx.shape_of(value)[dim.operand] != found.length:
         start = _begun(ctx, shard, found, found.first, found.local)
         value = ctx.stretch(value, dim.operand, start, found.length)
-    shape = ctx.shape_of(value)
-    mask = None if fill is None else is_inside(ctx, placed, dim, shape)
-    if fill is None or mask is None:
-        return value
-    return ctx.select(mask, value, fill)
+    return value
 
 
 def is_inside(
@@ -223,12 +234,10 @@ def fetch_all(
     """Let an op read what its windows read of all dimensions, and pad that.
 
     `dims` has the dimensions that are not split too, of `count` windows; `fills`, for each operand
-    that they walk over, what stands in its padding, as `fetch` has it.
+    that they walk over, what stands in its padding, as `fetched` has it.
     """
     for k, fill in enumerate(fills):
-        value = op.operands[k]
-        for dim in split_windows(placed, dims):
-            value = fetch(op.ctx, value, placed, dim, fill)
+        value = fetched(op.ctx, op.operands[k], placed, dims, fill)
         for dim in dims:
             is_whole = placed.operands[0].dims[dim.operand].split == 1
             if is_whole and dim.window.ends is not None:

@@ -26,6 +26,7 @@ from dtensor.passes.ops.halo import (
     window_results,
     without_halo,
 )
+from dtensor.passes.ops.narrow import sent_as
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
 from dtensor.passes.ops.reduced_apart import started_apart
 from dtensor.passes.ops.reduction import Reduction
@@ -116,9 +117,13 @@ def reduce_window_rule(op: OpInfo) -> OpRule:
 
 
 def said_of_start(operation: ir.Operation) -> tuple[object, ...]:
-    """Whether windows may meet their init values again, which operands say; what pads them."""
+    """Whether windows may meet their init values again, which operands say; what pads them.
+
+    And as what their elements are sent.
+    """
     rank = len(shape_of(operation.operands[0]))
     return (
+        *sent_as(operation),
         starts_from_identity(operation),
         *read_ends(operation, rank),
         *read_folds(operation, rank),

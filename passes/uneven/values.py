@@ -13,8 +13,9 @@ from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.graph import OP, Graph, Node, title_of
 from dtensor.passes.ledger import Ledger
 from dtensor.passes.locations import tagged_id
-from dtensor.passes.ops.attributes import shape_of
-from dtensor.passes.ops.elements import INEXACT, element_kind
+from dtensor.passes.ops.attributes import element_of, shape_of
+from dtensor.passes.ops.elements import EXACT, INEXACT, element_kind
+from dtensor.passes.ops.narrow import Narrow
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import element_bytes
 
@@ -160,13 +161,27 @@ class Writer(Trail):
         self._ledger.add_op(op)
 
     def masked(self, value: Value, dim: int, true: int, fill: Value) -> Value:
-        """A value with a scalar in the place of its elements from `true` on."""
+        """A value with a scalar in the place of its elements from `true` on.
+
+        What was converted from a narrower type is masked before, where that has such a scalar: then
+        shards send it so.
+        """
+        narrow = Narrow.of(value)
+        scalar = narrow.scalar(self, fill) if narrow.elements else None
+        if scalar is not None:
+            return narrow.widened(self, self.masked(narrow.value, dim, true, scalar))
         shape = self.shape_of(value)
         index = self.iota([shape[dim]], 0, index_element(shape[dim]))
         return self.kept_before(value, dim, index, true, fill)
 
     def neutral(self, reduction: str, like: Value) -> Value:
-        """The scalar that a reduction of elements like these does not notice."""
+        """The scalar that a reduction of elements like these does not notice.
+
+        It is a negative zero for sums of floats, but of those that were integers: none is one.
+        """
+        is_exact = element_kind(element_of(Narrow.of(like).value))[0] in EXACT
+        if reduction == Reduction.SUM and is_exact:
+            return self.constant(0, self.tensor_type((), self.element_of(like)))
         return self.identity(reduction, self.tensor_type((), self.element_of(like)))
 
     def nan(self, like: Value) -> Value:
