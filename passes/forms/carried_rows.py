@@ -8,14 +8,20 @@ the loop starts from. The array is then only written, as the results of `lax.sca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
+
+import numpy as np
 
 from dtensor.dialect.mlir import Value, every, ir, is_read, ops_of, users
 from dtensor.passes.builder import Builder, filling, new_block
+from dtensor.passes.creation import with_sizes
+from dtensor.passes.cuts.names import DYNAMIC_SLICE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_forms import is_split, say_changes, say_numbers
-from dtensor.passes.forms.trips import RowAccess, Trips
+from dtensor.passes.forms.trips import RowAccess, Trips, kept_of, start_operand
+from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.numbers import Numbers
 from dtensor.passes.program import copy_to
 
 _MOST = 4  # trips ago
@@ -52,12 +58,15 @@ class _Array:
         write: where it is written.
         reads: the operations that read it, and how many trips ago the row was written that they
             read; 0 or less where it was not.
+        begun: what stands in the place of rows that no trip has written: by how many trips before
+            the first one would have, less one, where it is.
     """
 
     trips: Trips
     k: int
     write: RowAccess
-    reads: dict[ir.Operation, int]
+    reads: dict[ir.Operation, int] = field(default_factory=dict)
+    begun: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
     def of(trips: Trips, k: int) -> _Array | None:
@@ -67,33 +76,46 @@ class _Array:
             return None
         if len(users(trips.given[k])) > 1:  # not by what the body returns alone
             return None
-        written = trips.places(write)
-        first, second = written[:2].tolist()
-        reads = dict[ir.Operation, int]()
-        for reader in users(array):
-            if reader == write.op:
-                continue
-            is_slice = reader.name == "stablehlo.dynamic_slice" and reader.block == trips.body
-            site = trips.walk(reader) if is_slice else None
-            if site is None or (site.dim, site.step, site.rows) != (
-                write.dim,
-                write.step,
-                write.rows,
-            ):
-                return None
-            apart = written - trips.places(site)
-            ago, rest = divmod(int(apart[0]), second - first)
-            if (apart != apart[0]).any() or rest or ago > _MOST:
-                return None
-            reads[reader] = ago
-        return _Array(trips, k, write, reads)
+        each = _Array(trips, k, write)
+        others = [reader for reader in users(array) if reader != write.op]
+        return each if all(map(each._add, others)) else None
+
+    def _add(self, reader: ir.Operation) -> bool:
+        """Take notice of an operation that reads the array; whether its rows may be carried."""
+        read, written = self._places(reader), self.trips.places(self.write)
+        if read is None:
+            return False
+        step = int(written[1] - written[0])
+        ago, rest = divmod(int(written[-1] - read[-1]), step)
+        early = max(ago, 0)
+        if rest or ago > _MOST or (read + ago * step != written)[early:].any():
+            return False
+        for trip, place in enumerate(read[:early].tolist()):
+            is_new = (abs(written[:trip] - place) >= self.write.rows).all()
+            if not is_new or self.begun.setdefault(ago - 1 - trip, place) != place:
+                return False
+        self.reads[reader] = ago
+        return True
+
+    def _places(self, reader: ir.Operation) -> Numbers | None:
+        """The row that an operation reads in each trip; None if it reads anything else."""
+        write, array = self.write, reader.operands[0]
+        if reader.name != DYNAMIC_SLICE or reader.block != self.trips.body:
+            return None
+        if tuple(kept_of(reader)) != with_sizes(shape_of(array), write.dim, write.rows):
+            return None
+        places = self.trips.number_of(reader.operands[start_operand(reader, write.dim)])
+        last = shape_of(array)[write.dim] - write.rows
+        return None if places is None else np.clip(places.astype(np.int64), 0, last)
 
     def before(self, make: Builder) -> list[Value]:
-        """The rows where trips before the first one would have written, the nearest first."""
-        first, second = self.trips.places(self.write)[:2].tolist()
+        """The rows that the first trips read where later ones read what was written.
+
+        The first one is what the first trip reads of the trip before it.
+        """
         value, write = self.trips.loop.operands[self.k], self.write
-        ago = range(1, max(self.reads.values(), default=0) + 1)
-        return [make.cut(value, write.dim, first - k * (second - first), write.rows) for k in ago]
+        places = [self.begun.get(k, 0) for k in range(max(self.reads.values(), default=0))]
+        return [make.cut(value, write.dim, place, write.rows) for place in places]
 
 
 def _replaced(trips: Trips, arrays: Sequence[_Array], function: Rewriting) -> ir.Operation:

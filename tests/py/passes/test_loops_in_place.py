@@ -118,6 +118,37 @@ def by_numbers(x: Any, y: Any) -> Any:
     return upwards, downwards, lax.map(lambda i: x[i] * y[i] + i, numbers)
 
 
+def clamped(x: Any, y: Any) -> Any:
+    """From the first row on, which reads itself, and from the last one on: none is before it."""
+
+    def upwards(i: Any, y: Any) -> Any:
+        return y.at[i].set(0.5 * y[jnp.maximum(i - 1, 0)] + x[i])
+
+    def downwards(i: Any, y: Any) -> Any:
+        k = len(x) - 1 - i
+        before = jnp.where(i > 0, y[jnp.minimum(k + 1, len(x) - 1)], 2.0)
+        return y.at[k].set(0.9 * before - x[k])
+
+    y = lax.fori_loop(0, len(x), upwards, y)
+    return y, lax.fori_loop(0, len(x), downwards, jnp.zeros_like(y))
+
+
+def from_the_last(x: Any, y: Any) -> Any:
+    """Of two rows before, of which the first trips read the last ones, that count from there."""
+    body: Any = lambda i, y: y.at[i].set(0.4 * y[i - 1] - 0.3 * y[i - 2] + x[i])  # noqa: E731
+    return lax.fori_loop(0, len(x), body, y)
+
+
+def held_back(x: Any, y: Any) -> Any:
+    """Of rows that trips before wrote, at times of the one before that: they are not carried."""
+
+    def body(i: Any, y: Any) -> Any:
+        row = y[jnp.maximum(i - 1, 0)] - y[jnp.maximum(i - 2, 0)] + y[jnp.minimum(i + 1, 9)]
+        return y.at[i].set(0.3 * row + x[i])
+
+    return lax.fori_loop(0, len(x), body, y)
+
+
 PROGRAMS: list[Callable[..., Any]] = [
     filtered,
     substituted,
@@ -129,6 +160,8 @@ PROGRAMS: list[Callable[..., Any]] = [
     windows,
     in_pairs,
     by_numbers,
+    clamped,
+    from_the_last,
 ]
 
 
@@ -139,6 +172,11 @@ def test_rows_are_carried(n: int, mesh: Any, axes: Any, program: Callable[..., A
     rows = [axes, UNSHARDED]
     compiled = run(program, mesh, [rows, rows], x, y, error=2e-5, absolute=2e-5)
     assert sent(compiled) < x.nbytes / 2
+
+
+def test_rows_that_are_not_carried() -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 64, 6)).astype(np.float32)
+    run(held_back, LINE, [["x", UNSHARDED]] * 2, x, y, error=2e-5, absolute=2e-5)
 
 
 @pytest.mark.parametrize("apart", [5, -5])
