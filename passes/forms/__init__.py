@@ -16,7 +16,8 @@
   writes its blocks. What is carried from block to block: `carries.py`, as an affine map in
   `affine.py`, between bounds in `clamps.py`, in stages in `staged.py`, one block after another in
   `serial.py`. `row_forms.py` and `carried_rows.py` bring other loops into this form.
-  `invariant.py`: what every trip computes alike.
+  `turned_loops.py`: loops over reversed rows, each written by `turned_trips.py`, of what
+  `turned_values.py` moves reversals through. `invariant.py`: what every trip computes alike.
 
 What they compare and follow: `alike.py` and `finite.py` (the same computation on other rows),
 `walked.py` (which dimensions an index walks), `scalars.py`.

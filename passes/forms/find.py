@@ -25,6 +25,7 @@ _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 # Rewrites by which dimensions layouts split, of the first operation first: the file and the
 # function, read once one of this name is met.
 _OF_SPLIT = (
+    (WHILE, "turned_loops", "replace_loop"),
     (WHILE, "chunked", "replace_loop"),
     (_GATHER, "carried_places", "replace_lookup"),
     (_GATHER, "owned_rows", "replace_rows"),
@@ -83,6 +84,9 @@ class FindFormsPass(Pass):
     combines; carries that others depend on, the maximum of a softmax say, come first. If trips do
     anything else to them, the blocks run one after another. Rows that a loop reads of what it wrote
     a few trips before, `y.at[i].set(f(y[i - 1]))`, are carried.
+    A loop over reversed rows, `jnp.flip(lax.scan(f, c, jnp.flip(x))[1])`, takes them from the other
+    end: what is computed of each row by itself is computed of rows that are not reversed. Loops
+    that read what others wrote, as gradients do, are turned together, where that reverses less.
     What a loop reduces of arrays that never change in it is computed in front of it.
     What StableHLO says in other operations too, `einsum`, `torch_index_select`, the batch_norm
     operations and CHLO's that broadcast, is said in those. A reduce of several arrays that have
