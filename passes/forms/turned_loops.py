@@ -32,7 +32,8 @@ from dtensor.passes.forms.turned_values import (
 from dtensor.passes.ops.attributes import shape_of, size_bytes
 from dtensor.passes.program import WHILE
 
-_MOST = 256  # values around loops
+_MOST = 64  # values around loops
+_LOOPS = 6  # that are turned together
 
 Use = tuple[ir.Operation, int]  # an operation, and which of its operands
 
@@ -44,11 +45,10 @@ def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
     first = WalkedArrays.of(loop, function)
     if first is None or not _is_split(first, function):
         return
-    groups = [_Group([first], function)]
-    joined = _joined(groups[0], function)
-    if len(joined.loops) > 1:
-        groups.append(joined)
-    best = max(groups, key=lambda group: group.saved)
+    alone = _Group([first], function)
+    if not alone.turns and not alone.values.met:
+        return  # another one of its group is beside a reversal, if any is
+    best = max((alone, _joined(alone, function)), key=lambda group: group.saved)
     if best.saved > 0:
         best.replace()
 
@@ -83,7 +83,7 @@ def _joined(group: _Group, function: Rewriting) -> _Group:
         tried.update(loop.results[0] for loop in others)
         found = [each for loop in others if (each := WalkedArrays.of(loop, function)) is not None]
         found = [each for each in found if group.touches(each)]
-        if not found:
+        if not found or len(group.loops) + len(found) > _LOOPS:
             return group
         group = _Group([*group.loops, *found], function)
 
