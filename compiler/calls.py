@@ -97,14 +97,14 @@ def type_of(leaf: Any) -> ArrayType:
         sharding = leaf.sharding if isinstance(leaf.sharding, Sharding) else None
         dtype = _narrow(leaf.dtype)
         return array_type(tuple(leaf.shape), dtype, None, sharding, leaf.weak_type)
-    if isinstance(leaf, bool | int | float | complex):
-        dtype = np.dtype(jax.dtypes.result_type(leaf))
-        return array_type((), dtype, None, None, not isinstance(leaf, bool))
-    if isinstance(leaf, np.ndarray | np.generic):
+    if isinstance(leaf, np.ndarray | np.generic):  # before Python's: np.float64 is a float too
         wrong = refusal(leaf)
         if wrong is not None:
             raise UnfitArgumentError(wrong)
         return array_type(leaf.shape, _narrow(leaf.dtype))
+    if isinstance(leaf, bool | int | float | complex):
+        dtype = np.dtype(jax.dtypes.result_type(leaf))
+        return array_type((), dtype, None, None, not isinstance(leaf, bool))
     if isinstance(leaf, jax.Ref):
         raise UnfitArgumentError("is a jax.Ref, which only a call takes; give its value, ref[...]")
     raise UnfitArgumentError(
