@@ -17,6 +17,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import DTensor, array_type, dtensor_of, keys_like, with_layout
 from dtensor.runtime.array_type import as_weak, is_weak
 from dtensor.runtime.clients.agreement import clients_of, exchange
+from dtensor.runtime.context import without_mesh
 from dtensor.runtime.donation import note_alias, refuse_deleted
 from dtensor.runtime.keys import data_of, key_kind
 from dtensor.runtime.padding import Shape, from_host, lengthened, ranges_of
@@ -36,12 +37,12 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
     Args:
         tensors: one shard per device that this process drives, in the order of
             `mesh.local_devices()`; all of one shape and element type. Shards already on their
-            device are not copied, nor are replicas among them compared; those on the host are.
+            device are not copied. Replicas are compared, those of other clients are not.
         layout: how the shards make up the array.
 
     Raises:
         LayoutError: wrong number of shards, or shapes, element types or rank do not agree, or
-            replicas on the host differ, or this process drives no device of the mesh.
+            replicas differ, or this process drives no device of the mesh.
         ClientError: another client does not call it in time.
         RuntimeError: called while tracing.
     """
@@ -78,7 +79,7 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
             f"{parts[0].ndim}; to split one array, use dtensor.copy_to_mesh"
         )
     shape = _shape_of_parts([part.shape for part in parts], devices, layout)
-    _check_replicas(parts, _places(layout, devices))
+    places = _places(layout, devices)
     kind = key_kind(parts[0].dtype)
     if kind is not None:  # an array of keys is not padded, but that of their data is
         shape, layout = (*shape, *kind.shape), kind.data_layout(layout)
@@ -89,6 +90,7 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
         jax.device_put(part if isinstance(part, jax.Array) else np.array(host_array(part)), device)
         for part, device in zip(held, devices, strict=True)
     ]
+    _check_replicas(parts, placed, places)
     array = jax.make_array_from_single_device_arrays(
         layout.padded_shape(shape), named_sharding(layout), placed
     )
@@ -137,27 +139,49 @@ def _places(layout: Layout, devices: Sequence[jax.Device]) -> list[Shape]:
     return [tuple([start for start, _ in ranges_of(indices[d], counts)]) for d in devices]
 
 
-def _check_replicas(parts: Sequence[Any], places: Sequence[Shape]) -> None:
-    """Check that shards of one place are equal, NaN to NaN, as far as they are on the host.
+def _check_replicas(
+    parts: Sequence[Any], placed: Sequence[jax.Array], places: Sequence[Shape]
+) -> None:
+    """Check that shards of one place are equal, NaN to NaN: on the host or else on their devices.
+
+    Args:
+        parts: the shards as they were given.
+        placed: each on its device.
+        places: which part of the array each is.
 
     Raises:
         LayoutError: two differ.
     """
     first: dict[Shape, int] = {}
+    pairs: list[tuple[int, int, Any]] = []
     for number, (part, place) in enumerate(zip(parts, places, strict=True)):
-        if not isinstance(part, np.ndarray):
-            continue
         other = first.setdefault(place, number)
         if part is parts[other]:
             continue
-        differs = (part != parts[other]) & ((part == part) | (parts[other] == parts[other]))
-        if differs.any():
-            at = tuple(map(int, np.argwhere(differs)[0]))
+        if isinstance(part, np.ndarray) and isinstance(parts[other], np.ndarray):
+            pairs.append((other, number, _differs(part, parts[other]).any()))
+        else:
+            moved = jax.device_put(placed[other], placed[number].sharding)
+            with without_mesh():
+                pairs.append((other, number, _any_differs(placed[number], moved)))
+    for other, number, differs in jax.device_get(pairs):
+        if differs:
+            own, others = (np.asarray(jax.device_get(placed[k])) for k in (number, other))
+            at = tuple(map(int, np.argwhere(_differs(own, others))[0]))
             raise LayoutError(
                 f"shards {other} and {number} are replicas of one part of the array, and differ: "
-                f"at {list(at)} they have {parts[other][at]} and {part[at]}; give both the same, "
+                f"at {list(at)} they have {others[at]} and {own[at]}; give both the same, "
                 "or a layout that splits the array"
             )
+
+
+def _differs(one: Any, other: Any) -> Any:
+    return (one != other) & ((one == one) | (other == other))
+
+
+@jax.jit
+def _any_differs(one: jax.Array, other: jax.Array) -> jax.Array:
+    return jax.numpy.any(_differs(one, other))
 
 
 def unpack(tensor: DTensor) -> list[jax.Array]:
@@ -322,7 +346,7 @@ def host_array(value: Any) -> np.ndarray[Any, Any]:
             "arrays and their layouts"
         )
     _on_host(value)
-    if isinstance(value, bool | int | float | complex):
+    if isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic):
         wanted = jax.dtypes.result_type(value)
     else:
         wanted = jax.dtypes.canonicalize_dtype(array.dtype)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dtensor.compiler.relayout import copy_to_mesh, relayout
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import OPEN, UNSHARDED, Layout
-from dtensor.runtime.client import create_mesh
+from dtensor.runtime.client import create_mesh, mesh_devices
 from dtensor.runtime.transfer import fetch_layout, pack, place, unpack
 
 MESH = create_mesh([("x", 2), ("y", 4)])
@@ -106,6 +106,37 @@ def test_what_pack_refuses() -> None:
         jax.jit(lambda a: pack([a] * 8, layout).to_jax())(shard)
     with pytest.raises(TypeError, match="unpack needs a DTensor, got ndarray"):
         unpack(shard)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int4", "complex64"])
+def test_replicas_on_their_devices_must_be_equal(dtype: str) -> None:
+    mesh = create_mesh([("x", 2)])
+    first, second = mesh_devices(mesh)
+    a = np.arange(6).reshape(2, 3).astype(jnp.dtype(dtype))
+    b = a.copy()
+    b[1, 2] = 1
+    whole = Layout([None, None], mesh)
+    with pytest.raises(LayoutError) as error:
+        pack([jax.device_put(a, first), jax.device_put(b, second)], whole)
+    assert "shards 0 and 1 are replicas of one part of the array, and differ: at [1, 2] " in str(
+        error.value
+    )
+    with pytest.raises(LayoutError, match=r"at \[1, 2\]"):
+        pack([a, jax.device_put(b, second)], whole)
+    assert pack([jax.device_put(a, first), a], whole).numpy().tolist() == a.tolist()
+
+
+def test_replicas_on_their_devices_are_equal_nan_to_nan() -> None:
+    mesh = create_mesh([("x", 2), ("y", 2)])
+    rows = [[np.nan, 1.0, -0.0], [np.nan, 2.0, 3.0]]
+    shards = [
+        jax.device_put(np.array(rows[i // 2]), device)
+        for i, device in enumerate(mesh_devices(mesh))
+    ]
+    packed = pack(shards, Layout(["x"], mesh))
+    np.testing.assert_array_equal(packed.to_jax(), np.array(rows, np.float32).ravel())
+    with pytest.raises(LayoutError, match="shards 0 and 2 are replicas"):
+        pack(shards, Layout(["y"], mesh))
 
 
 def test_replicas_on_the_host_must_be_equal() -> None:
