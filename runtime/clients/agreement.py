@@ -43,7 +43,8 @@ _SLICE_SECONDS = 2.0  # how long one look at the store waits; between two, ended
 _DAY_IN_MILLISECONDS = 24 * 60 * 60 * 1000
 
 _counts: Counter[tuple[str, tuple[int, ...]]] = Counter()
-coordination.resets.append(_counts.clear)
+_failed: set[tuple[str, tuple[int, ...]]] = set()  # whose last exchange not all came to
+coordination.resets += [_counts.clear, _failed.clear]
 
 
 def barrier(
@@ -204,7 +205,8 @@ def exchange(
         How many times these clients have exchanged such a thing before, and the values.
 
     Raises:
-        ClientError: a client did not come to this point in time, or has ended.
+        ClientError: a client did not come to this point in time, or has ended. All raise it, also
+            those that come later: either all pass this point or none does.
     """
     group, here = tuple(clients), jax.process_index()
     number = _counts[what, group]
@@ -212,24 +214,51 @@ def exchange(
     everyone = len(group) == jax.process_count()
     prefix = f"dtensor/{what}/{'all' if everyone else '-'.join(map(str, group))}"
     wait = environment.client_timeout() if seconds is None else seconds
-    deadline = time.monotonic() + wait
     with coordination.store() as store:
         store.key_value_set(f"{prefix}/{number}/{here}", value)
-        if number > 1:  # all came to the last one, so all have read the one before
+        if number > 1 and (what, group) not in _failed:
+            # All came to the last one, so all have read the one before.
             store.key_value_delete(f"{prefix}/{number - 2}/{here}")
-        while True:
-            found = _directory(store, f"{prefix}/{number}")
-            rest = [client for client in group if client not in found]
-            if not rest:
-                return number, {client: found[client] for client in group}
-            ended = [client for client in _directory(store, ENDED) if client in rest]
-            left = deadline - time.monotonic()
-            if ended or left <= 0:
-                did = f"did not get to {{}} within {wait:g} s" if not ended else "ended before {}"
-                who = environment.client_names(ended or rest)
-                at = point or f"{what} {number}"
-                raise ClientError(f"{who} {did.format(at)}; {_SAME_CALLS}")
-            coordination.ask(f"{prefix}/{number}/{rest[0]}", min(left, _SLICE_SECONDS))
+            if here == group[0]:
+                store.key_value_delete(f"{prefix}/outcome/{number - 2}")
+        _failed.discard((what, group))
+        missing, did = _missing(store, f"{prefix}/{number}", group, wait)
+        problem = ""
+        if missing:
+            at = point or f"{what} {number}"
+            problem = f"{environment.client_names(missing)} {did.format(at)}; {_SAME_CALLS}"
+        # One may come when another has given it up: what the first one says holds for all.
+        problem = coordination.settled(f"{prefix}/outcome/{number}", problem)
+        if problem:
+            _failed.add((what, group))
+            raise ClientError(problem)
+        found = _directory(store, f"{prefix}/{number}")
+        return number, {client: found[client] for client in group}
+
+
+def _missing(
+    store: Any, where: str, group: Sequence[int], wait: float
+) -> tuple[Sequence[int], str]:
+    """Which clients of a group do not come to a key within `wait` seconds, and what they did."""
+    deadline = time.monotonic() + wait
+    while True:
+        found = _directory(store, where)
+        rest = [client for client in group if client not in found]
+        if not rest:
+            return (), ""
+        ended = [client for client in ended_clients() if client in rest]
+        if ended:
+            return ended, "ended before {}"
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return rest, f"did not get to {{}} within {wait:g} s"
+        coordination.ask(f"{where}/{rest[0]}", min(left, _SLICE_SECONDS))
+
+
+def ended_clients() -> tuple[int, ...]:
+    """The clients whose programs have ended."""
+    with coordination.store() as store:
+        return tuple(_directory(store, ENDED))
 
 
 def _directory(store: Any, prefix: str) -> dict[int, str]:

@@ -6,6 +6,7 @@ reach into jax for these are here.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 
 from dtensor.dialect.errors import ClientError
 
+_SETTLED_MILLISECONDS = 60_000  # for what is there already
 NO_ANSWER, CANCELLED = "no answer", "cancelled"  # why `ask` came back without a value
 
 resets: list[Callable[[], object]] = []
@@ -69,6 +71,23 @@ def forget_jax() -> None:
         reset()
 
 
+def abandon() -> None:
+    """Let a forked process end by itself: the connection, and the devices, are its parent's.
+
+    jax would disconnect the parent at exit, and wait for threads that were not forked.
+    """
+    import atexit
+
+    from jax._src import api, distributed
+
+    atexit.unregister(api.clean_up)
+    state = distributed.global_state
+    for name in ("preemption_sync_manager", "client", "service"):
+        held = getattr(state, name)
+        setattr(state, name, None)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))  # what it does at its end, nobody wants
+
+
 def listen_at(address: str) -> None:
     """Have gloo listen at an address of this machine, once jax starts its CPUs."""
     import jax
@@ -117,3 +136,20 @@ def ask(key: str, seconds: float) -> tuple[str | None, str]:
         return None, NO_ANSWER
     is_over = "service: CANCELLED" in said or "not connected" in said
     return None, CANCELLED if is_over else said
+
+
+def settled(key: str, value: str) -> str:
+    """What the first client to settle `key` has said it is: of one that comes first, `value`.
+
+    Raises:
+        ClientError: the clients are not connected, or the store answers with an error.
+    """
+    try:
+        with store() as client:
+            client.key_value_set(key, value)
+            return value
+    except ClientError as error:
+        if "ALREADY_EXISTS" not in str(error):
+            raise
+    with store() as client:
+        return str(client.blocking_key_value_get(key, _SETTLED_MILLISECONDS))

@@ -5,8 +5,9 @@ heartbeats are C++ threads, so a client that holds the interpreter is not taken 
 code is a thread in each client for what jax does not end within 15 s with a name; the seconds are
 those of benchmarks/faults.py, for jax alone with heartbeats of 10 s:
 
-- A client fails with an exception: it waits for the others at jax's exit, and they for it in their
-  collective; all were still there after 150 s. Here it says so in jax's key-value store.
+- A client fails with an exception, or ends with `sys.exit` of another status than 0: it waits for
+  the others at jax's exit, and they for it in their collective; all were still there after 150 s.
+  Here it says so in jax's key-value store.
 - Client 0, which holds jax's service, is stopped or cut off: the others end after 12 s with
   DEADLINE_EXCEEDED, which names nobody. Here they ask it whether it still answers.
 """
@@ -28,6 +29,8 @@ from dtensor.dialect.errors import ClientError
 from dtensor.runtime.clients import coordination
 from dtensor.runtime.clients.agreement import ENDED
 from dtensor.runtime.clients.environment import PEER_LOST, Seat, client_name
+from dtensor.runtime.clients.exits import Exit, hear_exit
+from dtensor.runtime.clients.waits import Waits
 
 HEARTBEAT_SECONDS = 13  # after so many silent ones jax gives up a client, and ends the others
 
@@ -42,10 +45,15 @@ _VERDICT_SECONDS = HEARTBEAT_SECONDS + 5.0
 
 
 class Watch:
-    """Says how this client ends; with `heartbeat`, ends it when another one is lost."""
+    """Says how this client ends; with `heartbeat`, ends it when another one is lost.
+
+    A process that the client forks is none: it ends as it likes.
+    """
 
     def __init__(self, seat: Seat, heartbeat: bool) -> None:
         self._seat = seat
+        self._pid = os.getpid()
+        self._waits = Waits(seat)
         self._failure: BaseException | None = None
         self._left = False
         self._thread = threading.Thread(target=self._listen, name="dtensor-losses", daemon=True)
@@ -64,10 +72,18 @@ class Watch:
             previous(kind, value, trace)
 
         sys.excepthook = note
+        hear_exit(self._note_exit)
         self._thread.start()
+
+    def _note_exit(self, exit: Exit) -> None:
+        if exit.status:
+            self._failure = exit
 
     def leave(self) -> None:
         """Disconnect this client, which ends as it should; at a failure end the process."""
+        if os.getpid() != self._pid:
+            coordination.abandon()
+            return
         if self._left:
             return
         self._left = True
@@ -84,14 +100,18 @@ class Watch:
         if self._is_of_jax():
             # It may come from the loss of another client: then jax ends this one, and says which.
             time.sleep(_VERDICT_SECONDS)
-        text = f"{type(failure).__name__}: {failure}".strip().splitlines()[0].removesuffix(":")
+        text = f"{type(failure).__name__}: {failure}"
+        if isinstance(failure, Exit):
+            text = failure.text
+        text = text.strip().splitlines()[0].removesuffix(":")
         with suppress(ClientError), coordination.store() as store:  # another one failed before
             store.key_value_set(_FAILED, f"{self._seat.index} it failed with {text}")
         if self._seat.index == 0:
             time.sleep(_HEARD_SECONDS)
         _flush()
         # Not to jax's barrier at exit: the others do not come there.
-        os._exit(130 if isinstance(failure, KeyboardInterrupt) else 1)
+        status = failure.status if isinstance(failure, Exit) else 1
+        os._exit(130 if isinstance(failure, KeyboardInterrupt) else status)
 
     def _is_of_jax(self) -> bool:
         return re.match(_BROKEN, str(self._failure)) is not None
@@ -108,6 +128,8 @@ class Watch:
                 silences = 0 if answered else silences + 1
                 if silences == _SILENCES:
                     return self._end(0, f"it left {_SILENCES} questions in a row open")
+                if answered:
+                    self._waits.look(self._left)
             elif self._left or why == coordination.CANCELLED:
                 return None
             else:

@@ -13,10 +13,11 @@ from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
 from dtensor.runtime.array import ON_HOST, ArrayType, DTensor, from_jax
 from dtensor.runtime.array_type import is_weak
+from dtensor.runtime.clients.agreement import agree_on_values
 from dtensor.runtime.donation import refuse_deleted
 from dtensor.runtime.eager import Slot
-from dtensor.runtime.keys import is_key
-from dtensor.runtime.placement import layout_of
+from dtensor.runtime.keys import data_of, is_key
+from dtensor.runtime.placement import layout_of, named_sharding
 from dtensor.runtime.shardings import AnyLayout, as_layout, layout_anywhere
 from dtensor.runtime.transfer import asked_for, host_array, outside, place
 
@@ -32,6 +33,7 @@ def initial_tensor(value: Any, dtype: Any, layout: AnyLayout | None, who: str) -
     Raises:
         LayoutError: there is no layout, or there are two, or it does not fit.
         TypeError: a DTensor of another element type, or no numeric value.
+        ClientError: another client gives another host value.
     """
     try:
         dtype = None if dtype is None else jax.dtypes.canonicalize_dtype(dtype, True)
@@ -56,8 +58,11 @@ def initial_tensor(value: Any, dtype: Any, layout: AnyLayout | None, who: str) -
                 f"{who} has no layout: give layout=, or a DTensor as the initial value, not one of "
                 f"type {type(value).__name__}"
             )
+        host = _host_values(value, dtype, who)
         with asked_for():
-            return place(_host_values(value, dtype, who), layout)
+            tensor = place(host, layout)
+            _agree(host, layout, who)
+        return tensor
     refuse_deleted((found._array,), ("initial_value",))
     if layout is not None and found.layout != layout:
         raise LayoutError(
@@ -71,6 +76,17 @@ def initial_tensor(value: Any, dtype: Any, layout: AnyLayout | None, who: str) -
             "dtype=, or convert the value with value.astype(dtype)"
         )
     return found
+
+
+def _agree(values: Any, layout: Layout, who: str) -> None:
+    """Check that every client gives a variable the same values, where each gives its own.
+
+    Unlike a copy, a variable is made and assigned to by all clients together, so they can compare.
+    """
+    is_own = not isinstance(values, jax.Array) or values.is_fully_addressable
+    if is_own and not named_sharding(layout).is_fully_addressable:
+        host = np.asarray(data_of(values) if isinstance(values, jax.Array) else values)
+        agree_on_values(f"the value of {who}", host, layout.mesh)
 
 
 def _layout_for(value: Any, layout: AnyLayout, what: str) -> Layout:
@@ -89,6 +105,7 @@ def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
     Raises:
         LayoutError: another shape or mesh, or an array that lies on none.
         TypeError: another element type, or no numeric value.
+        ClientError: another client gives another host value.
     """
     layout = type_.layout
     assert layout is not None
@@ -96,6 +113,7 @@ def assigned_array(value: Any, type_: ArrayType, who: str) -> jax.Array:
     if found is None:
         host = _small_values(value, type_.dtype, who)
         _check_shape(host.shape, type_, who)
+        _agree(host, layout, who)
         return place(host, layout)._array
     refuse_deleted((found._array,), ("value",))
     _check_shape(found.shape, type_, who)
@@ -127,15 +145,17 @@ def checked_delta(value: Any, type_: ArrayType, who: str) -> Any:
         LayoutError: an array that lies on no mesh and is not small.
         OverflowError: an integer that the variable's element type does not have.
         TypeError: not numeric.
+        ClientError: another client gives another host value.
     """
     found = _tensor(value)
     if found is not None:
         return found
     if type(value) is int:
         _check_range(np.asarray(value), type_.dtype, who)
-    if _is_number(value):
-        return value
-    return _small_values(value, None, who)
+    delta = value if _is_number(value) else _small_values(value, None, who)
+    assert type_.layout is not None
+    _agree(delta, type_.layout, who)
+    return delta
 
 
 def check_sum(delta: Any, type_: ArrayType, who: str) -> None:

@@ -24,7 +24,7 @@ ABORTED = -6  # jax's own end
 # docs/multi-client.md says 15 s, which a machine that is busy with other tests may not keep to.
 LIMIT_SECONDS = HEARTBEAT_SECONDS + 20.0
 # What becomes of which client, and how many there are.
-RUNS = {"killed 2": 3, "killed 0": 3, "stopped 0": 3, "holding 1": 2}
+RUNS = {"killed 2": 3, "killed 0": 3, "stopped 0": 3, "holding 1": 2, "forking 1": 2}
 LEADER = r"Either the leader task was preempted/died/restarted"  # which is client 0
 
 
@@ -60,7 +60,8 @@ def test_a_lost_client_ends_the_others_and_a_busy_one_does_not() -> None:
     silent = own.format(jobs["stopped 0"][0]) + "left 2 questions in a row open\n"
     check_others(runs["stopped 0"], 0, silent)
 
-    for client in runs["holding 1"].values():
+    assert runs["forking 1"][1].err.count("AssertionError") == 1
+    for client in (*runs["holding 1"].values(), *runs["forking 1"].values()):
         assert client.status == 0, client.err
         assert client.out.endswith("all came back\n")
 
@@ -90,6 +91,28 @@ def test_when_one_fails_the_others_end_and_say_why() -> None:
     check_others(
         ended, 1, rf"client 1 \({jobs[1]}\) is lost: it failed with ValueError: the batch is empty"
     )
+
+
+def test_when_one_exits_with_a_status_the_others_end_and_say_which() -> None:
+    jobs = addresses(2)
+    ended = run_clients("losing.py", "exiting", "1", jobs=jobs)
+    assert ended[1].status == 1
+    assert ended[1].err.endswith("no data\n")
+    check_others(
+        ended, 1, rf"client 1 \({jobs[1]}\) is lost: it failed with exit status 1: no data"
+    )
+
+
+def test_when_one_waits_at_its_end_for_one_in_a_collective_both_say_so() -> None:
+    jobs, more = addresses(2), {"DTENSOR_CLIENT_TIMEOUT_SECONDS": "16"}
+    ended = run_clients("losing.py", "leaving", "1", jobs=jobs, more=more)
+    wait = "ended clients wait 16 s for the others; all clients must call the same programs"
+    at_end = f"client 1 ({jobs[1]}) has ended and waits for client 0 ({jobs[0]}); {wait}"
+    assert ended[1].err.count(f"dtensor: {at_end}") == 1, ended[1].err
+    lines = (PROGRAMS / "losing.py").read_text().splitlines()
+    line = next(i for i, line in enumerate(lines, 1) if "waits inside a collective" in line)
+    inside = f"losing.py:{line} for 10 s, and client 1 ({jobs[1]}) ended before it; {wait}"
+    assert ended[0].err.count(inside) == 1, ended[0].err
 
 
 def test_when_one_ends_too_early_those_in_a_collective_end_after_the_timeout() -> None:

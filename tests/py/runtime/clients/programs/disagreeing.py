@@ -48,6 +48,13 @@ folder = Path(sys.argv[1])
 if me == 0:
     while len(list(folder.iterdir())) < 3:  # at least until the others no longer wait for it
         time.sleep(0.05)
-else:
-    expect("h", barrier, mesh, "late", timeout_in_ms=300)
-    (folder / str(me)).touch()
+expect("h", barrier, mesh, "late", timeout_in_ms=300)
+(folder / str(me)).touch()
+own = np.float32(me == 2)
+expect("i", dtensor.DVariable, own, layout=Layout([], mesh), name="w")
+v = dtensor.DVariable(np.float32(1), layout=Layout([], mesh), name="v")
+expect("j", v.assign, own)
+expect("k", v.assign_add, float(own))
+v.assign_add(2.0)
+assert v.numpy() == 3
+barrier(mesh, "the end")

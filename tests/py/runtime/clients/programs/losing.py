@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 
 import jax
 import jax.numpy as jnp
@@ -39,10 +40,25 @@ if environment.client_id() == lost:
         barrier(mesh)
         print("all came back")
         sys.exit(0)
+    if mode == "forking":
+        for ends in ("by itself", "with an exception"):
+            child = os.fork()
+            if child == 0:
+                assert ends == "by itself", ends
+                sys.exit(3)
+            os.waitpid(child, 0)
+        total(x)
+        barrier(mesh)
+        print("all came back")
+        sys.exit(0)
+    if mode == "exiting":
+        with suppress(SystemExit):
+            sys.exit(2)  # nobody hears of what is caught
+        sys.exit("no data")
     if mode == "failing":
         raise ValueError("the batch is empty")
     sys.exit(0)  # leaving
-if mode == "holding":
+if mode in ("holding", "forking"):
     jax.block_until_ready(total(x))
     barrier(mesh)
     print("all came back")
