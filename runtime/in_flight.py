@@ -6,7 +6,6 @@ about eight unfinished ones no thread is left for the last devices, and XLA ends
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Sequence
 
@@ -16,8 +15,15 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.donation import Run
 from dtensor.runtime.placement import platform_of
 
-_MOST = 8
-_begun = itertools.count(1)  # of all programs and by all Python's threads: they share XLA's
+_MOST = 8  # of all programs and by all Python's threads: they share XLA's
+_slots = threading.BoundedSemaphore(_MOST)
+
+
+class _Own(threading.local):
+    begun = 0  # by this thread
+
+
+_own = _Own()
 
 
 def throttled(mesh: Mesh, run: Run) -> Run:
@@ -26,13 +32,21 @@ def throttled(mesh: Mesh, run: Run) -> Run:
         return run
 
     def run_or_wait(*arrays: jax.Array) -> Sequence[jax.Array]:
+        each = _MOST // threading.active_count()  # of several threads, others go on while one waits
+        if each < 2:
+            with _slots:
+                results = run(*arrays)
+                _wait(results)
+            return results
         results = run(*arrays)
-        is_traced = bool(results) and isinstance(results[-1], jax.core.Tracer)  # nothing runs
-        if results and not is_traced:
-            # Of several threads, others go on while one waits.
-            each = max(1, _MOST // threading.active_count())
-            if not next(_begun) % each:
-                results[-1].block_until_ready()
+        _own.begun += 1
+        if not _own.begun % each:
+            _wait(results)
         return results
 
     return run_or_wait
+
+
+def _wait(results: Sequence[jax.Array]) -> None:
+    if results and not isinstance(results[-1], jax.core.Tracer):  # of which nothing runs
+        results[-1].block_until_ready()
