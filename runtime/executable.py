@@ -83,6 +83,10 @@ class Executable:
         start = self._start_compiled if is_compiled else self._start
         return (guarded_tensors if of_tensors else guarded)(start, *self._guards)
 
+    def named(self, names: Sequence[str]) -> Run:
+        """`run`, whose errors call the arguments so."""
+        return guarded(self._start, names, self.program.donated)
+
     @cached_property
     def _start_compiled(self) -> Run:
         if any(jax.dtypes.itemsize_bits(np.dtype(arg.dtype)) < 8 for arg in self.program.args):

@@ -156,14 +156,30 @@ class Request:
 
     def where(self, index: int) -> str:
         """What a leaf is to the call: "numpy.add: argument 1"."""
+        return f"{self.name}: argument {self._which(index)}"
+
+    def names(self, bound: Bound) -> list[str]:
+        """What the arrays of the call are to it: "1 of numpy.add", or "x of x.sum"."""
+        written = getattr(self.fn, "__name__", "")
+        written = written if written.startswith("x.") else self.name
+        own = written.startswith(("x.", "x["))
+        which = ["x" if own and not index else self._which(index) for index in bound.indices]
+        return [f"{each} of {written}" for each in which]
+
+    def _which(self, index: int) -> str:
         numbered = self.tree.unflatten(range(len(self.leaves)))
         path = jax.tree_util.tree_leaves_with_path(numbered)[index][0]
         which = jax.tree_util.keystr(path[1:2]).strip("[]")
-        return f"{self.name}: argument {which}{jax.tree_util.keystr(path[2:])}"
+        return f"{which}{jax.tree_util.keystr(path[2:])}"
 
 
-def compiled(fn: Callable[..., Any], name: str, types: Sequence[ArrayType]) -> Run:
-    """A function of arrays alone as a program for arrays of these types; compiles it now."""
+def compiled(
+    fn: Callable[..., Any], name: str, types: Sequence[ArrayType], names: Sequence[str]
+) -> Run:
+    """A function of arrays alone as a program for arrays of these types; compiles it now.
+
+    Errors call it `name`, and its arguments by their `names`.
+    """
     meshes = [t.layout.mesh for t in types if t.layout is not None]
     one_mesh([(f"{name}: operand {i}", mesh) for i, mesh in enumerate(meshes)])
     tree = _flatten((tuple(types), {}))[1]
@@ -171,7 +187,7 @@ def compiled(fn: Callable[..., Any], name: str, types: Sequence[ArrayType]) -> R
         lowered = lower(Operation(fn, name, (None,) * len(types), tree), types, meshes[0])
     except Exception as error:
         raise explained(error, name) from None
-    return load(lowered)
+    return load(lowered, names)
 
 
 def _settle(*arrays: Any) -> Any:
@@ -181,7 +197,7 @@ def _settle(*arrays: Any) -> Any:
 def _compile(request: Request, bound: Bound, key: Any) -> tuple[Bound, Run]:
     """A program for the call, and its arguments as that takes them."""
     try:
-        run = load(request.lower(bound))
+        run = load(request.lower(bound), request.names(bound))
     except NotAnArrayError as found:
         run = constant(found.value)
     except DTensorError:

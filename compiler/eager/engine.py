@@ -103,11 +103,15 @@ def lower(
     return jitted._lower(types, tree, None)
 
 
-def load(lowered: Lowered) -> Run:
-    """Compile a program and load it on its mesh."""
+def load(lowered: Lowered, names: Sequence[str] | None = None) -> Run:
+    """Compile a program and load it on its mesh; errors call its arguments by `names`."""
     compiled = lowered.compile()
     program, name = compiled.program, compiled._source.name
-    run = run_once(program, name) if can_run_once(program) else compiled.executable.run
+    names = names or [arg.name for arg in program.args]
+    if can_run_once(program):
+        run = run_once(program, name, names)
+    else:
+        run = compiled.executable.named(names)
     run = anywhere(run)
     types = [info.type for info in program.results]
     tree: Any = compiled._source.out_tree

@@ -77,6 +77,7 @@ _SYMBOLS = {
     "truediv": "/",
     "xor": "^",
 }
+_OWN_FIRST = frozenset(_SYMBOLS)  # operators whose own operand is the left one
 _SYMBOLS |= {f"r{name}": symbol for name, symbol in _SYMBOLS.items()}
 _BINARY |= {f"r{name}": _reflected(fn) for name, fn in _BINARY.items()}
 
@@ -90,6 +91,7 @@ _UNARY: dict[str, Callable[..., Any]] = {
     "pos": jnp.positive,
     "real": jnp.real,
 }
+_WRITTEN = {"abs": "abs(x)", "invert": "~x", "neg": "-x", "pos": "+x"}
 
 
 def unary(name: str, x: Any) -> Any:
@@ -99,7 +101,8 @@ def unary(name: str, x: Any) -> Any:
     key = (name, x._type, settings())
     run = _programs.get(key)
     if run is None:
-        run = _programs[key] = compiled(_UNARY[name], name, (x._type,))
+        written = f"x of {_WRITTEN.get(name, f'x.{name}')}"
+        run = _programs[key] = compiled(_UNARY[name], name, (x._type,), (written,))
     return run(x._array)
 
 
@@ -123,8 +126,18 @@ def binary(name: str, x: Any, y: Any) -> Any:
     key = (name, x._type, type_, settings())
     run = _programs.get(key)
     if run is None:
-        run = _programs[key] = compiled(_BINARY[name], _SYMBOLS[name], (x._type, type_))
+        run = _programs[key] = compiled(
+            _BINARY[name], _SYMBOLS[name], (x._type, type_), _operands(name)
+        )
     return run(x._array, array)
+
+
+def _operands(name: str) -> list[str]:
+    """What the operands of an operator are, its own first: "x of x + y"."""
+    symbol, left, right = _SYMBOLS[name], "x", "y"
+    written = f"divmod({left}, {right})" if symbol == "divmod" else f"{left} {symbol} {right}"
+    own_first = (left, right) if name in _OWN_FIRST else (right, left)
+    return [f"{operand} of {written}" for operand in own_first]
 
 
 def _traced(name: str, x: Any, y: Any) -> Any:
@@ -196,4 +209,5 @@ def _method(name: str) -> Callable[..., Any]:
     def method(x: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(x, name)(*args, **kwargs)
 
+    method.__name__ = f"x.{name}"  # as it is written
     return method

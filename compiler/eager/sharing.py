@@ -41,8 +41,13 @@ def can_run_once(program: Program) -> bool:
     )
 
 
-def run_once(program: Program, name: str) -> Callable[..., Sequence[jax.Array]]:
-    """Runs the program of `can_run_once` on the first device of its mesh, and waits for it."""
+def run_once(
+    program: Program, name: str, names: Sequence[str]
+) -> Callable[..., Sequence[jax.Array]]:
+    """Runs the program of `can_run_once` on the first device of its mesh, and waits for it.
+
+    Errors call it `name`, and its arguments by their `names`.
+    """
     device = jax_mesh(program.mesh).devices.flat[0]
     jitted = jax.jit(
         not_again(local_program(program, name)),
@@ -56,7 +61,7 @@ def run_once(program: Program, name: str) -> Callable[..., Sequence[jax.Array]]:
         results = jitted(*[array.addressable_data(0) for array in arrays])
         return list(map(_on_all_devices, results, shardings))
 
-    return guarded(run, [arg.name for arg in program.args], ())
+    return guarded(run, names, ())
 
 
 def _on_all_devices(result: jax.Array, sharding: jax.sharding.Sharding) -> jax.Array:

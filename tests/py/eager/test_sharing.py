@@ -104,7 +104,7 @@ def test_the_first_device_of_the_mesh_runs_it() -> None:
     mesh = dtensor.create_mesh([("x", 2)], devices=[5, 3])
     layout = Layout([UNSHARDED, UNSHARDED], mesh)
     border = [((6, 4), layout)]
-    run = run_once(program(NEGATE, mesh, border, border), "negate")
+    run = run_once(program(NEGATE, mesh, border, border), "negate", ["x"])
     x = placed(np.arange(24.0, dtype=np.float32).reshape(6, 4), mesh)
     (result,) = run(x.to_jax())
     assert [shard.device.id for shard in result.addressable_shards] == [5, 3]

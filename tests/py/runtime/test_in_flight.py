@@ -35,7 +35,8 @@ print(float(total(x).unpack()[0][0]))
 
 
 @pytest.mark.parametrize(
-    ("step", "threads", "times"), [("to_jax", 1, 500), ("jit", 1, 500), ("jit", 12, 300), ("jit", 64, 40)]
+    ("step", "threads", "times"),
+    [("to_jax", 1, 500), ("jit", 1, 500), ("jit", 12, 300), ("jit", 64, 40)],
 )
 def test_steps_that_nobody_waits_for(step: str, threads: int, times: int) -> None:
     words = ["-c", PROGRAM, step, str(threads), str(times)]

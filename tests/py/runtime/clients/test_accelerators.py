@@ -268,7 +268,7 @@ def test_what_is_kept_over_a_restart_is_refused() -> None:
     """XLA ended the process: a program of the new devices got buffers of the old ones."""
     done = run_python(KEPT)
     refused, lost, old, works = done.stdout.splitlines()
-    assert refused == "argument operands[0] is deleted", done.stderr
+    assert refused == "argument x of x + y is deleted", done.stderr
     assert lost == "the value of variable 'Variable' is lost"
     assert old.startswith("the array lies on devices of before jax started anew")
     assert works == "8.0"
