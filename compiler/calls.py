@@ -20,6 +20,7 @@ from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import TRACED as TRACED
 from dtensor.runtime.array import ArrayType, DTensor, array_type
+from dtensor.runtime.array_type import narrowed
 from dtensor.runtime.keys import is_key
 from dtensor.runtime.shardings import as_layout
 from dtensor.runtime.transfer import refusal
@@ -155,11 +156,9 @@ def check_widths(types: Sequence[ArrayType], names: Sequence[str]) -> None:
         TypeError: one has a type of 64 bits, which jax was told to have and no longer has.
     """
     for type_, name in zip(types, names, strict=True):
-        if _narrow(type_.dtype) != type_.dtype:
-            raise TypeError(
-                f"argument {name} is {type_.dtype}, but jax's 64-bit types are off; turn them on "
-                'with jax.config.update("jax_enable_x64", True), or convert it while they are on'
-            )
+        wrong = narrowed(type_.dtype)
+        if wrong is not None:
+            raise TypeError(f"argument {name} {wrong}")
 
 
 def struct_of(type_: ArrayType) -> jax.ShapeDtypeStruct:

@@ -20,7 +20,7 @@ from dtensor.runtime import texts
 from dtensor.runtime.array_type import TRACED as TRACED
 from dtensor.runtime.array_type import ArrayType as ArrayType
 from dtensor.runtime.array_type import array_type as array_type
-from dtensor.runtime.array_type import as_weak, is_weak
+from dtensor.runtime.array_type import as_weak, is_weak, narrowed
 from dtensor.runtime.clients.agreement import agree_on_values
 from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
 from dtensor.runtime.donation import note_alias, refuse_deleted
@@ -470,6 +470,9 @@ def in_program(tensor: DTensor) -> jax.Array:
 def _unpickled(
     values: np.ndarray[Any, Any], layout: Layout, kind: KeyKind | None = None, weak: bool = False
 ) -> DTensor:
+    wrong = narrowed(values.dtype)
+    if wrong is not None:
+        raise TypeError(f"the pickled array {wrong}")
     whole = layout if kind is None else kind.data_layout(layout)
     array = as_weak(from_host(values, whole), weak)
     type_ = array_type(values.shape, array.dtype, whole, None, weak)

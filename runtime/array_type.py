@@ -88,6 +88,16 @@ def array_type(
     return found
 
 
+def narrowed(dtype: Any) -> str | None:
+    """Why jax cannot hold an element type as it is, said of an array; None if it can."""
+    if key_kind(dtype) is not None or jax.dtypes.canonicalize_dtype(dtype) == dtype:
+        return None
+    return (
+        f"is {dtype}, but jax's 64-bit types are off; turn them on with "
+        'jax.config.update("jax_enable_x64", True), or convert it while they are on'
+    )
+
+
 def is_weak(array: Any) -> bool:
     """Whether an array, or a number of Python's, has a type that gives way to others."""
     number = isinstance(array, int | float | complex) and not isinstance(array, bool | np.generic)

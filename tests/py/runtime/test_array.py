@@ -152,6 +152,15 @@ def test_a_gradient_that_lies_nowhere_takes_the_layout_of_its_array() -> None:
     assert isinstance(jax.tree.map(lambda a: on_a_device, x), jax.Array)  # it was put there
 
 
+def test_a_pickle_of_64_bits_needs_them() -> None:
+    layout = Layout(["x"], create_mesh([("x", 3)]))
+    with jax.enable_x64(True):
+        written = pickle.dumps(place(np.arange(7.0), layout))
+        assert pickle.loads(written).dtype == np.float64
+    with pytest.raises(TypeError, match="pickled array is float64, but jax's 64-bit types are off"):
+        pickle.loads(written)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64", "bool", "int4"])
 @pytest.mark.parametrize("layout", [SHARDED, WHOLE], ids=Layout.short)
 def test_a_copy_and_a_pickle_lie_as_the_array_does(layout: Layout, dtype: str) -> None:
