@@ -46,6 +46,7 @@ from dtensor.compiler.keywords import check_forms, refuse_unknown
 from dtensor.compiler.layouts import AUTO
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.parameters import Positional, completed, file_of, layouts_of_call, name_of
+from dtensor.compiler.program import Programs
 from dtensor.compiler.refs import call_with_refs, layouts_of_refs, of_values, refs_among
 from dtensor.compiler.source import Returns, Source
 from dtensor.compiler.stages import Compiled, Lowered, Traced
@@ -218,11 +219,12 @@ class JitFunction:
         self._options = options
         self._compiler_options = compiler_options
         self._returns = returns
-        self._programs: dict[Any, Callable[[Sequence[Any]], Any]] = {}
-        self._known: dict[Any, Callable[[Sequence[Any]], Any]] = {}  # by keys that are fast to make
+        self._programs = Programs()
+        self._known = Programs()  # by keys that are fast to make
         self._last: tuple[Any, Any] = None, None  # the key and the call that became known last
-        self._of_refs: dict[Any, JitFunction] = {}
-        self._sent: dict[Callable[..., Any], Sequence[Any]] = {}  # collectives of each program
+        self._of_refs = Programs()
+        # The collectives of each program.
+        self._sent = weakref.WeakKeyDictionary[Callable[..., Any], Sequence[Any]]()
         _compiled.add(self)
 
     def __deepcopy__(self, memo: Any) -> JitFunction:
@@ -252,7 +254,7 @@ class JitFunction:
                 key = (tree, types, around)
                 last, call = self._last
                 if key != last:
-                    call = self._known.get(key)
+                    call = self._known.recent(key)
                 if call is not None and is_eager():
                     if active_budgets():
                         self._keep_to_budgets(call)
@@ -274,7 +276,7 @@ class JitFunction:
         if becomes_program():  # of which this is a part, as a call of jax.jit's would be
             return self._inline(args, kwargs, statics)
         key = (tree, types, statics, around)
-        call = self._programs.get(key)
+        call = self._programs.recent(key)
         if call is None:
             if TRACED in types or current_scope() is not None:
                 return self._inline(args, kwargs, statics)
@@ -291,7 +293,7 @@ class JitFunction:
     ) -> Any:
         """Run the program for arguments of which these leaves are jax.Refs."""
         places, held = tuple(refs), layouts_of_refs(refs.values())
-        call = self._of_refs.get((places, held))
+        call = self._of_refs.recent((places, held))
         if call is None:
             function, out = of_values(self._fn, places), (self._out_layouts, list(held))
             how = self._donated, self._static, self._mesh, self._options, self._compiler_options

@@ -69,7 +69,10 @@ class CompiledProgram(Program):
 
 
 class Programs(dict[Any, Run]):
-    """Programs by what they are for; the oldest leave when there are more than MOST_PROGRAMS."""
+    """Programs by what they are for; the oldest leave when there are more than MOST_PROGRAMS.
+
+    Where all is asked of `recent`, these are the ones that were not used for longest.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,6 +80,17 @@ class Programs(dict[Any, Run]):
 
     def __setitem__(self, key: Any, run: Run) -> None:
         with self._lock:  # the oldest is looked for, and other threads add programs too
+            self.pop(key, None)
             while len(self) >= MOST_PROGRAMS:
                 del self[next(iter(self))]
             super().__setitem__(key, run)
+
+    def recent(self, key: Any) -> Run | None:
+        """The program for a key, which from now on is the newest; None if there is none."""
+        if 2 * len(self) < MOST_PROGRAMS:  # long before any leaves, it costs nothing
+            return self.get(key)
+        with self._lock:
+            run = self.pop(key, None)
+            if run is not None:
+                super().__setitem__(key, run)
+            return run

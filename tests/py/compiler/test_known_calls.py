@@ -1,5 +1,6 @@
 """Calls like those before, which are found again without asking each argument."""
 
+import gc
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -13,7 +14,8 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from dtensor import DTensor, Layout, copy_to_mesh, create_mesh, is_dtensor, jit
+from dtensor import DTensor, Layout, budget, copy_to_mesh, create_mesh, is_dtensor, jit
+from dtensor.compiler import program
 from dtensor.compiler.eager.calls import call
 from dtensor.runtime.placement import jax_mesh
 
@@ -254,3 +256,23 @@ def test_a_caller_may_write_to_an_array_behind_a_known_call() -> None:
         result = step(given)
         given[:] = 0
         assert (values(result) == size * size).all()
+
+
+def test_programs_that_were_not_used_for_longest_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "MOST_PROGRAMS", 3)
+    step, compiled = jit(lambda x: x + 1), list[int]()
+    compile = step._caller
+
+    def noted(types: Any, *rest: Any) -> Any:
+        compiled.append(types[0].shape[0])
+        return compile(types, *rest)
+
+    monkeypatch.setattr(step, "_caller", noted)
+    arrays = {n: copy_to_mesh(np.ones(n, np.float32), Layout(["x"], MESH)) for n in range(2, 8)}
+    for n in (2, 3, 4, 2, 5, 2, 6, 2, 7, 2, 3, 3):  # 2 stays, since it is used again and again
+        with budget(max_bytes=0):
+            np.testing.assert_array_equal(step(arrays[n]).to_jax(), 2.0)
+    assert compiled == [2, 3, 4, 5, 6, 7, 3]
+    assert len(step._programs) == len(step._known) == 3
+    gc.collect()
+    assert len(step._sent) == 4  # 2 is known, and no longer looked for
