@@ -69,6 +69,9 @@ class Saving:
         _unfinished.discard(self)
         self.all_try(lambda: self.manager.close())
         self._clear()
+        if self._is_first():
+            with suppress(OSError):  # another save has just removed it
+                self.series.drop_replaced()
 
     def all_try(self, step: Callable[[], None]) -> None:
         """Do a step of the writing on every client; where one fails, all clear up and raise."""
@@ -86,8 +89,11 @@ class Saving:
 
         together(self.clients, attempt)
 
+    def _is_first(self) -> bool:
+        return jax.process_index() == self.clients[0]
+
     def _clear(self) -> None:
-        if jax.process_index() == self.clients[0]:
+        if self._is_first():
             with suppress(OSError):  # the next save tries again
                 self.series.clear(self.number)
 

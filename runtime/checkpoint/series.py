@@ -126,6 +126,16 @@ class Series:
             if other <= number and _is_left(place):
                 place.rmtree(missing_ok=True)
 
+    def drop_replaced(self) -> None:
+        """Of a series inside of a path, remove all but the last that is whole.
+
+        Each save removes what was whole when it began, which of several at a time is little.
+        """
+        if not self.prefix:
+            whole = [place for _, place in self._entries() if is_checkpoint(place)]
+            for place in whole[:-1]:
+                place.rmtree(missing_ok=True)
+
     def _entries(self) -> list[tuple[int, Any]]:
         form = re.compile(re.escape(self.prefix) + rf"(\d+)({re.escape(_TEMPORARY)}.*)?")
         inside = self.root.iterdir() if self.root.is_dir() else ()

@@ -59,7 +59,7 @@ def source_of(name: str, value: Any, mesh: Mesh) -> Source:
         CheckpointError: it lies on another mesh, is deleted, or has an element type that jax does
             not have.
     """
-    layout = _layout_on(name, value, mesh)
+    layout = _layout_on(name, value, mesh, _SAVED)
     as_bf16 = isinstance(value, DVariable) and value.save_as_bf16
     value = value.read_value() if isinstance(value, DVariable) else value
     held = value._array if isinstance(value, DTensor) else value
@@ -90,8 +90,8 @@ def target_of(name: str, value: Any, mesh: Mesh) -> Target:
     """
     if isinstance(value, PartitionSpec | NamedSharding):
         given = layout_anywhere(value, rank_of(value), mesh, f"'{name}'")
-        return Target(_layout_on(name, given, mesh), is_first=True)
-    layout = _layout_on(name, value, mesh)
+        return Target(_layout_on(name, given, mesh, _RESTORED), is_first=True)
+    layout = _layout_on(name, value, mesh, _RESTORED)
     if isinstance(value, Layout):
         return Target(layout)
     kind = key_kind(value.dtype)
@@ -131,14 +131,21 @@ def _generator(kind: KeyKind | None) -> str:
     return kind.impl if kind is not None and isinstance(kind.impl, str) else ""
 
 
-def _layout_on(name: str, value: Any, mesh: Mesh) -> Layout:
+_SAVED = (
+    "on {}, but the checkpoint is of {}; copy it to that mesh first, or use one checkpoint for "
+    "each mesh"
+)
+_RESTORED = (
+    "to be restored on {}, but the mesh given is {}; give the mesh of the layouts, and restore "
+    "once for each mesh: the one that it was saved on does not matter"
+)
+
+
+def _layout_on(name: str, value: Any, mesh: Mesh, other: str) -> Layout:
     if isinstance(value, DTensor | Layout):
         layout = value if isinstance(value, Layout) else value.layout
         if layout.mesh != mesh and jax_mesh(layout.mesh) != jax_mesh(mesh):
-            raise CheckpointError(
-                f"'{name}' is on {layout.mesh.short()}, but the checkpoint is of {mesh.short()}; "
-                "copy it to that mesh first, or use one checkpoint for each mesh"
-            )
+            raise CheckpointError(f"'{name}' is {other.format(layout.mesh.short(), mesh.short())}")
         return layout
     if not isinstance(value, (*_ARRAYS, jax.ShapeDtypeStruct)):
         raise CheckpointError(

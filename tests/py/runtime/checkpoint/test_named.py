@@ -209,6 +209,20 @@ def test_sharded_save_refuses_slices_and_lists_that_do_not_fit(tmp_path: Path) -
     assert not list(tmp_path.iterdir())
 
 
+def test_a_layout_of_another_mesh_than_the_one_given_says_which_to_give(tmp_path: Path) -> None:
+    mesh, other = mesh_8(), mesh_2x4()
+    name_based_save(mesh, tmp_path / "c", {"a": put(ramp(8), ["z"], mesh)})
+    said = (
+        r"'a' is to be restored on mesh\(x=2, y=4\), but the mesh given is mesh\(z=8\); give the "
+        "mesh of the layouts"
+    )
+    for like in (Layout(["x"], other), put(ramp(8), ["x"], other)):
+        with pytest.raises(CheckpointError, match=said):
+            name_based_restore(mesh, tmp_path / "c", {"a": like})
+        found = name_based_restore(other, tmp_path / "c", {"a": like})["a"]
+        assert found.layout == Layout(["x"], other)
+
+
 def bad_saves() -> dict[str, Any]:
     mesh = mesh_8()
     a = put(ramp(8), ["z"], mesh)
@@ -265,7 +279,10 @@ def test_what_does_not_fit_is_one_error(tmp_path: Path) -> None:
             {"bias": Layout([None], mesh, partial={"sum": "z"})},
             "no array can have the layout .*partial over axes",
         ),
-        ({"bias": Layout(["x"], mesh_2x4())}, "'bias' is on mesh.x=2, y=4., but the checkpoint is"),
+        (
+            {"bias": Layout(["x"], mesh_2x4())},
+            "'bias' is to be restored on mesh.x=2, y=4., but the mesh given",
+        ),
         ({"bias": "x"}, "'bias' is of type str; give an array, a variable, a jax.ShapeDtypeStruct"),
         ({}, "by name, in a dict that is not empty"),
     ]

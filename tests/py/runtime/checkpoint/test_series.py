@@ -246,6 +246,7 @@ def test_saves_of_several_threads_to_one_path_leave_a_whole_one(tmp_path: Path) 
     # One that stood for a moment may be told that another took its place.
     assert done
     assert value(path) in range(1, 5)
+    assert len(list(path.iterdir())) == 1
     save(path, 9)
     assert value(path) == 9
     assert len(os.listdir(path)) == 1
