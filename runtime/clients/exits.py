@@ -50,9 +50,10 @@ def hear_exit(heard: Callable[[Exit], object]) -> None:
     """Call `heard` when the process is about to end by `sys.exit`, before what atexit calls."""
 
     def exit(status: Any = None, /) -> NoReturn:
+        given = status if isinstance(status, tuple) else () if status is None else (status,)
         if threading.current_thread() is not threading.main_thread():
-            raise SystemExit(status)  # ends the thread
-        error = Exit(status)
+            raise SystemExit(*given)  # ends the thread
+        error = Exit(*given)
         error.heard = heard
         raise error
 
