@@ -385,10 +385,10 @@ def _needs_index(facts: Facts, shape: tuple[int, ...]) -> Iterator[str]:
     """At most one result more, of integers."""
     if len(facts.results) > 2:
         yield f"gives {len(facts.results)} results; leave the elements, and where they stand"
+    index = Tensor(shape, ir.IntegerType.get_signless(32))
     for found in facts.results[1:2]:
         if found.shape != shape or str(found.element) not in ("i32", "i64"):
-            wanted = "x".join(map(str, (*shape, "i32")))
-            yield f"result 1 is {found}, which says where elements stand; make it tensor<{wanted}>"
+            yield f"result 1 is {found}, which says where elements stand; make it {index}"
 
 
 def qr(facts: Facts) -> Iterator[str]:
@@ -460,13 +460,8 @@ def _as_two(facts: Facts, shape: list[int]) -> None:
     gathered = [ir.RankedTensorType.get(shape, facts.operands[k].element, loc=loc) for k in (0, 2)]
     given = [value.type for value in facts.op.operands]
     table, indices, other = made("builtin.unrealized_conversion_cast", [], given).results
-    rows = made(
-        "stablehlo.gather",
-        [table, indices],
-        gathered[:1],
-        names.GATHER_NUMBERS,
-        names.SLICE_SIZES,
-    )
+    numbers = names.GATHER_NUMBERS, names.SLICE_SIZES
+    rows = made("stablehlo.gather", [table, indices], gathered[:1], *numbers)
     rows.verify()
     same = made("stablehlo.convert", [rows.results[0]], gathered[1:])
     result = facts.op.results[0].type
@@ -480,15 +475,13 @@ def scan(facts: Facts) -> Iterator[str]:
         yield f"reverse is {facts.number(names.REVERSE)}; give 1 to begin with the last, or 0"
     dim, shapes = facts.number(names.DIM), {tensor.shape for tensor in facts.operands}
     region = facts.op.regions[0]
-    given = (
-        [ir.ShapedType(value.type) for value in region.blocks[0].arguments] if region.blocks else []
-    )
+    arguments = region.blocks[0].arguments if region.blocks else ()
+    given = [ir.ShapedType(value.type) for value in arguments]
     is_of_scalars = not any(type_.rank for type_ in given)
     if len(shapes if is_of_scalars else {shape[dim : dim + 1] for shape in shapes}) != 1:
         found = ", ".join(map(str, facts.operands))
-        yield f"operands are {found}; give operands of one shape" + (
-            "" if is_of_scalars else f" along dimension {dim}"
-        )
+        along = "" if is_of_scalars else f" along dimension {dim}"
+        yield f"operands are {found}; give operands of one shape{along}"
     if facts.results != facts.operands:
         yield "results differ from operands; give each operand a result of its type"
     wanted = [(0 if is_of_scalars else len(t.shape), str(t.element)) for t in facts.operands] * 2

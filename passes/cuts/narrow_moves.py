@@ -42,6 +42,8 @@ def _convert_before(function: Rewriting, op: ir.Operation) -> None:
         return
     if itemsize(op.results[0]) >= itemsize(value) or not _is_as_large(moves):
         return
+    if not _is_sent(function, value, *moves.operands):
+        return
     make = Builder(moves, function.made)
     operands = [make.convert(operand, element) for operand in moves.operands]
     function.replace(op, _again(make, moves, operands))
@@ -57,7 +59,7 @@ def _convert_behind(function: Rewriting, op: ir.Operation) -> None:
     narrow = found[0]
     before, after = element_of(narrow.value), narrow.elements
     alike = all(element_of(n.value) == before and n.elements == after for n in found)
-    if not (after and alike):
+    if not (after and alike and _is_sent(function, op.results[0], *op.operands, narrow.value)):
         return
     make, operands = Builder(op, function.made), list[Value]()
     for value in op.operands:
@@ -77,13 +79,27 @@ def _convert_reshaped(function: Rewriting, value: Value) -> None:
         moved.append(op)
         read = op.operands[0]
     narrow = Narrow.of(read)
-    if not narrow.elements:
+    if not narrow.elements or not _is_sent(function, value, read, narrow.value):
         return
     inner = narrow.value
     for op in reversed(moved):
         make = Builder(op, function.made)
         inner = _again(make, op, [inner])
         function.replace(op, narrow.widened(make, inner))
+
+
+def _is_sent(function: Rewriting, *values: Value) -> bool:
+    """Whether some of these, which are moved or windowed, may be sent.
+
+    A layout is known to split a dimension of one, and constants alone do not say what they are.
+    """
+    places = [(value, d) for value in values for d in range(len(shape_of(value)))]
+    return function.shards.nearly(*places) > 1 and not all(map(_is_constant, values))
+
+
+def _is_constant(value: Value, depth: int = 2 * _NEAR) -> bool:
+    op = maker_of(value) if depth else None
+    return op is not None and all(_is_constant(operand, depth - 1) for operand in op.operands)
 
 
 def _only_reorders(op: ir.Operation) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import integers_attr
+from dtensor.passes.cuts.names import DYNAMIC_SLICE, GATHER, SLICE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.ops.attributes import integers, shape_of
@@ -81,7 +82,7 @@ class Read:
         """Let the use read its places among those that are known, at these of them."""
         op, make = self.op, Builder(self.op, function.made)
         ranked = make.convert(ranked, make.element_of(op.results[0]))
-        if op.name != "stablehlo.gather" or isinstance(self.places.at, RowPlaces):
+        if op.name != GATHER or isinstance(self.places.at, RowPlaces):
             value = taken(make, ranked, dim, index)
             if isinstance(self.places.at, RowPlaces):
                 value = self.places.at.read(make, value, dim, op.results[0])
@@ -137,8 +138,4 @@ def _of_gather(op: ir.Operation, shape: list[int], dim: int) -> Places | None:
     return None if found is None else Places(found.count, found)
 
 
-_READERS = {
-    "stablehlo.slice": _of_slice,
-    "stablehlo.dynamic_slice": _of_dynamic_slice,
-    "stablehlo.gather": _of_gather,
-}
+_READERS = {SLICE: _of_slice, DYNAMIC_SLICE: _of_dynamic_slice, GATHER: _of_gather}

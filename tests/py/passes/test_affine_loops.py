@@ -282,7 +282,7 @@ def test_under_strict_its_own_moves_are_no_error() -> None:
     assert moved
     assert all(r["asked_for"] for r in moved)
     with pytest.raises(dtensor.StrictError, match="strict: "):
-        compiled(lambda a, b: linear(a, b)[1][0] @ b.T).as_text()
+        compiled(lambda a, b: (linear(a, b)[1][0], a @ a.T)).as_text()
 
 
 def test_a_loop_that_only_its_result_splits_sends_nothing() -> None:
