@@ -61,7 +61,9 @@ def _widen(op: ir.Operation, asked: str | None) -> None:
 def _as_wide(op: ir.Operation, value: Value, wide: str) -> Value:
     """A value in a wider type; what a product adds up is not rounded before it is added on."""
     maker = maker_of(value)
-    if maker is not None and maker.name in _PRODUCTS and len(list(value.uses)) == 1:
+    is_product = maker is not None and maker.name in _PRODUCTS
+    is_free = maker is None or "algorithm" not in maker.attributes  # to give another type
+    if is_product and is_free and len(list(value.uses)) == 1:
         _set_element(value, wide)
         return value
     return Builder(op).convert(value, wide)

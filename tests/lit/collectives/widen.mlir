@@ -39,6 +39,17 @@ module {
     return %1 : tensor<2x4xf16>
   }
 
+  // A product that says how it is computed is converted.
+
+  // CHECK-LABEL: func.func @an_algorithm_stays
+  func.func @an_algorithm_stays(%arg0: tensor<8x12xf16>, %arg1: tensor<12x4xf16>) -> tensor<8x4xf16> {
+    // CHECK: %[[NARROW:.*]] = stablehlo.dot_general {{.*}} -> tensor<8x4xf16>
+    // CHECK: stablehlo.convert %[[NARROW]] : (tensor<8x4xf16>) -> tensor<8x4xf32>
+    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0], algorithm = <lhs_precision_type = f16, rhs_precision_type = f16, accumulation_type = f16, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1, allow_imprecise_accumulation = false> : (tensor<8x12xf16>, tensor<12x4xf16>) -> tensor<8x4xf16>
+    %1 = "dtensor.all_reduce"(%0) {axes = #dtensor.axes<@mesh, ["y"]>, reduction = "sum"} : (tensor<8x4xf16>) -> tensor<8x4xf16>
+    return %1 : tensor<8x4xf16>
+  }
+
   // CHECK-LABEL: func.func @what_is_wide_enough_stays
   func.func @what_is_wide_enough_stays(%arg0: tensor<8x12xf32>) -> tensor<2x12xf32> {
     // CHECK-NOT: stablehlo.convert
