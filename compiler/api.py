@@ -48,6 +48,7 @@ from dtensor.compiler.options import CompileOptions, check_arguments, with_known
 from dtensor.compiler.parameters import Positional, completed, file_of, layouts_of_call, name_of
 from dtensor.compiler.program import Programs
 from dtensor.compiler.refs import call_with_refs, layouts_of_refs, of_values, refs_among
+from dtensor.compiler.relayout import sent_by
 from dtensor.compiler.source import Returns, Source
 from dtensor.compiler.stages import Compiled, Lowered, Traced
 from dtensor.compiler.targets.target import Target, check_mesh, take_target
@@ -223,8 +224,8 @@ class JitFunction:
         self._known = Programs()  # by keys that are fast to make
         self._last: tuple[Any, Any] = None, None  # the key and the call that became known last
         self._of_refs = Programs()
-        # The collectives of each program.
-        self._sent = weakref.WeakKeyDictionary[Callable[..., Any], Sequence[Any]]()
+        # The collectives of each program, and the arguments moved before.
+        self._sent = weakref.WeakKeyDictionary[Callable[..., Any], tuple[Any, Any]]()
         _compiled.add(self)
 
     def __deepcopy__(self, memo: Any) -> JitFunction:
@@ -307,8 +308,9 @@ class JitFunction:
         Raises:
             BudgetError: it sends more, or otherwise, than one of the budgets allows.
         """
+        sent = sent_by(*self._sent[call])
         for budget in active_budgets():
-            budget.check(name_of(self._fn), self._sent[call])
+            budget.check(name_of(self._fn), sent)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace the function and give it layouts, without running anything.
@@ -373,7 +375,7 @@ class JitFunction:
         """What runs the program for arguments of these types; `leaves` has their variables."""
         compiled = self._lower(types, tree, statics, leaves=leaves).compile()
         call = self._caller_of(compiled, types, tree, statics)
-        self._sent[call] = compiled.collectives
+        self._sent[call] = compiled.collectives, compiled.moves(types)
         return call
 
     def _caller_of(

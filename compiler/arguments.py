@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import NamedSharding, Sharding
 
 from dtensor.compiler.program import ArrayInfo
-from dtensor.compiler.relayout import relayout
+from dtensor.compiler.relayout import Move, relayout
 from dtensor.dialect.errors import LayoutError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.passes.ledger import Ledger
@@ -81,6 +81,23 @@ def converter(
     if layout is not None and layout.mesh == info.layout.mesh:
         return lambda leaf: array_of(relayout(_dtensor_of(leaf, layout), info.layout))
     return partial(_placed, info.name, info.layout)
+
+
+def move_of(info: ArrayInfo, type_: ArrayType) -> Move | None:
+    """What moves over the mesh of a program before it runs: an argument that lies otherwise there.
+
+    Returns:
+        The type that it has and the layout that it gets; None of one that is copied to the mesh, or
+        is where the program takes it.
+    """
+    if info.key is not None:
+        type_ = _data_type(info.key, type_)
+    wanted, layout = info.layout, type_.layout
+    if layout is None and type_.sharding is not None:
+        layout = layout_of(type_.sharding, len(info.shape), wanted.mesh)
+    if layout is None or layout == wanted or layout.mesh != wanted.mesh:
+        return None
+    return array_type(type_.shape, type_.dtype, layout), wanted
 
 
 def _refuse_parts(name: str, sharding: Sharding | None) -> None:

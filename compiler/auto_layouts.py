@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -64,8 +64,8 @@ class AutoLayouts:
     cost: float
     bound: float | None
     bytes_per_device: float
-    _trees: tuple[Any, ...]
-    _lines: tuple[str, ...]
+    _trees: tuple[Any, ...] = field(repr=False)
+    _lines: tuple[str, ...] = field(repr=False)
 
     @property
     def gap(self) -> float | None:

@@ -24,6 +24,8 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.ops.bodies import BodyMaker
 from dtensor.passes.ops.definition import Definition
 from dtensor.passes.pipeline import Pipeline
+from dtensor.runtime.array import DTensor
+from dtensor.runtime.tracing import is_eager
 
 _DTYPES = {
     "i1": "bool",
@@ -61,6 +63,7 @@ class DefinedOp(Definition):
         """What `fn` makes of the arrays, as one operation of the program that is being traced.
 
         Raises:
+            LocatedError: the signature does not fit the arrays or the results.
             TypeError: it stands for no function.
         """
         if self.fn is None:
@@ -68,6 +71,10 @@ class DefinedOp(Definition):
                 f"'{self.name}' is defined without fn=, for custom calls of that name; it cannot "
                 "be called"
             )
+        if is_eager() and any(isinstance(array, DTensor) for array in arrays):
+            from dtensor.compiler.eager.calls import call as run_on_mesh
+
+            return run_on_mesh(self, arrays, {}, self.name)
         call = custom_vmap(jax.lax.composite(self.fn, name=self.name, version=self.version))
         call.def_vmap(self._vmapped)
         return call(*arrays)

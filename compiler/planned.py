@@ -84,6 +84,21 @@ class Planned(ABC):
 
         return explain(*self.borders(), self._plan(), what, top)
 
+    @property
+    def in_layouts(self) -> Any:
+        """The layout of each argument: `(args, kwargs)` with layouts for leaves."""
+        layouts, source = [info.type.layout for info in self.borders()[0]], self._source
+        if source.variables is not None:
+            count = source.in_tree.num_leaves
+            layouts = [layouts[i] for i in source.variables.argument_of_leaf(count)]
+        return source.in_tree.unflatten(layouts)
+
+    @property
+    def out_layouts(self) -> Any:
+        """The layout of each result, in the structure the function returns."""
+        own = self.borders()[1][: self._source.out_tree.num_leaves]
+        return self._source.out_tree.unflatten([info.type.layout for info in own])
+
     def borders(self) -> tuple[tuple[ArrayInfo, ...], tuple[ArrayInfo, ...]]:
         """The arguments and the results, with their layouts."""
         source, result = self._source, self._plan()

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, overload
+from itertools import chain
+from typing import TYPE_CHECKING, Any, overload
 
 import jax
 import numpy as np
@@ -16,12 +18,18 @@ from dtensor.compiler.default_mesh import get_default_mesh
 from dtensor.compiler.program import Programs, Run
 from dtensor.dialect.errors import LayoutError
 from dtensor.dialect.layout import Layout
-from dtensor.runtime.array import DTensor, in_program
+from dtensor.runtime.array import ArrayType, DTensor, in_program
 from dtensor.runtime.clients.coordination import resets
 from dtensor.runtime.shardings import AnyLayout, layout_anywhere
 from dtensor.runtime.tracing import becomes_program, is_eager
 from dtensor.runtime.transfer import asked_for, fetch_layout, host_array, place
 from dtensor.runtime.variables.facts import value_of
+
+if TYPE_CHECKING:
+    from dtensor.compiler.stages import Lowered
+    from dtensor.passes.reports.cost import Collective
+
+Move = tuple[ArrayType, Layout]  # an array, and the layout of its mesh that it gets
 
 
 @overload
@@ -181,10 +189,23 @@ resets.append(_moves.clear)
 
 def _move(tensor: DTensor, layout: Layout) -> Run:
     """The program that moves arrays of the type of `tensor` to a layout of its mesh."""
-    from dtensor.compiler.api import jit  # api compiles arguments' moves with this module
     from dtensor.compiler.eager.engine import load
+
+    return load(_lowered(tensor._type, layout))
+
+
+def sent_by(collectives: Sequence[Collective], moves: Sequence[Move]) -> list[Collective]:
+    """What a call sends: its program's collectives, and those that move arguments before it."""
+    return [*collectives, *chain.from_iterable(_lowered(*move).collectives for move in moves)]
+
+
+def _lowered(type_: ArrayType, layout: Layout) -> Lowered:
+    """The plan of moving arrays of a type to a layout of its mesh."""
+    from dtensor.compiler.api import jit  # api compiles arguments' moves with this module
+
+    tree = jax.tree.structure(((type_,), {}), is_leaf=lambda node: node is type_)
 
     def relayout(x: jax.Array) -> jax.Array:
         return x
 
-    return load(jit(relayout, out_layouts=layout, mesh=layout.mesh).lower(tensor))
+    return jit(relayout, out_layouts=layout, mesh=layout.mesh)._lower((type_,), tree, None)

@@ -13,7 +13,7 @@ from jax.sharding import AbstractMesh, get_abstract_mesh
 from jax.tree_util import default_registry
 
 from dtensor.compiler import driver
-from dtensor.compiler.arguments import array_of, converter, is_brought
+from dtensor.compiler.arguments import array_of, converter, is_brought, move_of
 from dtensor.compiler.border import results_of
 from dtensor.compiler.budget import active_budgets
 from dtensor.compiler.calls import (
@@ -31,6 +31,7 @@ from dtensor.compiler.kept_plans import kept_plan
 from dtensor.compiler.planned import Planned, infos
 from dtensor.compiler.program import CompiledProgram
 from dtensor.compiler.progress import phases
+from dtensor.compiler.relayout import Move, sent_by
 from dtensor.compiler.shipping import check_can_be_pickled, exported
 from dtensor.compiler.source import Source
 from dtensor.compiler.targets.target import Target, machine_of, not_callable, unknown_machine
@@ -225,13 +226,12 @@ class Compiled(Planned):
         """
         if self._source.target is not None:
             raise not_callable(self._source.name, self._source.target)
-        for budget in active_budgets():
-            budget.check(self._source.name, self._result.collectives)
+        budgets = active_budgets()
         quick, quick_tree = quick_flatten((args, kwargs))
         is_under_mesh = bool(get_abstract_mesh().axis_names)
         known_as = (quick_tree, quick_types(quick), is_under_mesh, jax.enable_x64.value)
         call = self._calls.get(known_as)
-        if call is not None and is_eager():
+        if call is not None and not budgets and is_eager():
             return call(quick)
         if becomes_program():
             raise TypeError(_TRACED)
@@ -245,7 +245,20 @@ class Compiled(Planned):
             call = self._calls[(is_under_mesh, *types)] = self.caller(types)
         if known_as[1] is not None and are_same(quick, leaves):
             self._calls[known_as] = call
+        if budgets:
+            sent = sent_by(self.collectives, self.moves(types))
+            for budget in budgets:
+                budget.check(self._source.name, sent)
         return call(leaves)
+
+    def moves(self, types: Sequence[ArrayType]) -> tuple[Move, ...]:
+        """What a call with arguments of these types moves over the mesh before it runs."""
+        use, infos = self._source.variables, self.program.args
+        if use is not None:
+            infos = infos[len(use.names) :]
+            types = [types[leaf] for leaf in use.plain_leaves(len(types))]
+        found = [move_of(info, type_) for info, type_ in zip(infos, types, strict=True)]
+        return tuple([move for move in found if move is not None])
 
     def _other_structure(self, args: Any, kwargs: Any) -> TypeError:
         """What a call with other trees of arguments than compiled for deserves."""
@@ -384,20 +397,6 @@ class Compiled(Planned):
     def mesh(self) -> Mesh:
         """The mesh the program runs on."""
         return self.program.mesh
-
-    @property
-    def in_layouts(self) -> Any:
-        """The layout of each argument: `(args, kwargs)` with layouts for leaves."""
-        layouts = [info.type.layout for info in self.program.args]
-        if self._source.variables is not None:
-            count = self._source.in_tree.num_leaves
-            layouts = [layouts[i] for i in self._source.variables.argument_of_leaf(count)]
-        return self._source.in_tree.unflatten(layouts)
-
-    @property
-    def out_layouts(self) -> Any:
-        """The layout of each result, in the structure the function returns."""
-        return self._source.out_tree.unflatten([type_.layout for type_ in self._result_types])
 
     @property
     def input_shardings(self) -> Any:

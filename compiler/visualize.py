@@ -58,6 +58,8 @@ def _titled_picture(
     x: Any, shape: Sequence[int] | None, dims: Sequence[int] | None
 ) -> tuple[str, Picture] | None:
     """A title and a picture; None of an array whose sharding no layout can say."""
+    if not (dims is None or isinstance(dims, Sequence)):
+        raise TypeError(f"visualize got dims={dims!r}; give the dimensions to draw, such as (0, 1)")
     chosen = None if dims is None else tuple(dims)
     if isinstance(x, AnyMesh):
         x = as_mesh(x)

@@ -275,4 +275,5 @@ if not TYPE_CHECKING:  # which then find misspelt names
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_SUBMODULES})
+    private = {"TYPE_CHECKING", "annotations", "load", "os"}
+    return sorted({*globals(), *__all__, *_SUBMODULES} - private)

@@ -95,6 +95,12 @@ class Node:
         outside = self.results if self.kind == MANUAL_GIVE else self.operands
         return (outside or self.results)[0]
 
+    @property
+    def is_invariant(self) -> bool:
+        """Whether it carries a value that its loop gives on as it came."""
+        is_loop = self.kind == CARRY and len(self.operands) > 1
+        return is_loop and self.operands[1] == self.results[1]
+
     def site(self, k: int) -> Use:
         """Where operand `k` is read: an operation, and which of its operands."""
         if self.sites:

@@ -279,6 +279,8 @@ def _settle_mesh(name: str, module: ir.Module, state: PassState) -> None:
     state.mesh = state.mesh or next(iter(state.meshes.values()), None)
     if state.mesh is None:
         problem = "give the module a dtensor.mesh, or pass --mesh x=2,y=4 (in Python mesh=)"
+        if any(op.name == "sdy.mesh" for op in module.body.operations):
+            problem = f"{name} does not read Shardy's; run dtensor-import before, which does"
         error(main_function(module), f"no mesh: {problem}")
 
 

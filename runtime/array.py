@@ -23,7 +23,7 @@ from dtensor.runtime.array_type import array_type as array_type
 from dtensor.runtime.array_type import as_weak, is_weak, narrowed
 from dtensor.runtime.clients.agreement import agree_on_values
 from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
-from dtensor.runtime.donation import note_alias, refuse_deleted
+from dtensor.runtime.donation import note_alias, refuse_gone
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators, asked_by_operator, named
 from dtensor.runtime.padding import cut, from_host, padded, true_part, true_ranges
@@ -168,7 +168,7 @@ class DTensor(Operators):
             Arrays of `local_shape`, each on its own device; nothing is copied. Where the layout
             does not divide a dimension, the last shards have fewer elements, or none.
         """
-        refuse_deleted((self._array,), ("x",))
+        refuse_gone(self._array)
         data = {shard.device: shard.data for shard in self.addressable_shards}
         here = local_devices(self.mesh)
         if not data.keys() >= set(here):
@@ -239,13 +239,13 @@ class DTensor(Operators):
                 f"a DTensor on {self.mesh.short()} cannot be pickled: other clients have a part of "
                 "it; save it with dtensor.name_based_save"
             )
-        refuse_deleted((self._array,), ("x",))
+        refuse_gone(self._array)
         values = np.asarray(data_of(self.to_jax()))
         return _unpickled, (values, self.layout, self._type.key, self.weak_type)
 
     def block_until_ready(self) -> DTensor:
         """Wait until the array is computed; returns the array."""
-        refuse_deleted((self._array,), ("x",))
+        refuse_gone(self._array)
         self._array.block_until_ready()
         return self
 
@@ -257,7 +257,7 @@ class DTensor(Operators):
             MeshError: it lies on devices of other clients only.
             TypeError: it is of random keys, which NumPy does not have.
         """
-        refuse_deleted((self._array,), ("x",))
+        refuse_gone(self._array)
         if is_key(self.dtype):
             raise TypeError(
                 f"NumPy has no arrays of {self.dtype}; read the data of the keys, with "
@@ -369,10 +369,11 @@ def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
             the host's memory.
     """
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
-        is_traced = isinstance(array, jax.core.Tracer)
-        hint = (
-            "a traced array is used as it is" if is_traced else "use copy_to_mesh for host arrays"
-        )
+        hint = "use copy_to_mesh for host arrays"
+        if isinstance(array, jax.core.Tracer):
+            hint = "a traced array is used as it is"
+        elif isinstance(array, DTensor):
+            hint = "it is used as it is"
         kind = type(array).__name__
         raise TypeError(f"from_jax needs a concrete jax.Array, got {kind}; {hint}")
     mesh = None if mesh is None else as_mesh(mesh)

@@ -98,6 +98,14 @@ def refuse_deleted(arrays: Iterable[Any], names: Iterable[str]) -> None:
             )
 
 
+def refuse_gone(array: Any) -> None:
+    """Raise RuntimeError if an array that is read, and no argument of a program, is deleted."""
+    if _is_concrete(array) and array.is_deleted():
+        raise RuntimeError(
+            f"the array is {DELETED}; read what that program returned, or a copy made before"
+        )
+
+
 def refuse_twice(arrays: Sequence[Any], names: Sequence[str], donated: Sequence[int]) -> None:
     """Raise ValueError, with the names of both, if an argument has buffers of a donated one."""
     is_repeated = len(set(map(id, arrays))) < len(arrays)

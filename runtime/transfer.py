@@ -206,12 +206,16 @@ def fetch_layout(tensor: Any) -> Layout | None:
     Raises:
         TypeError: a traced array, whose layout is decided only after tracing.
     """
+    return _layout_here(tensor, "fetch_layout")
+
+
+def _layout_here(tensor: Any, name: str) -> Layout | None:
     if isinstance(tensor, DTensor):
         return tensor.layout
     if isinstance(tensor, jax.core.Tracer):
         raise TypeError(
-            "fetch_layout got a traced array, whose layout is decided only after tracing; fetch it "
-            "outside of the traced function"
+            f"{name} got a traced array, whose layout is decided only after tracing; ask outside "
+            "of the traced function"
         )
     found = layout_of(tensor.sharding, tensor.ndim) if isinstance(tensor, jax.Array) else None
     return None if found is None else found.closed()
@@ -237,7 +241,7 @@ def check_layout(tensor: Any, layout: AnyLayout) -> None:
     if not isinstance(layout, AnyLayout):
         wrong = type(layout).__name__
         raise TypeError(f"check_layout compares with a Layout, not a value of type {wrong}")
-    found = fetch_layout(tensor)
+    found = _layout_here(tensor, "check_layout")
     layout = layout_anywhere(layout, np.ndim(tensor), None if found is None else found.mesh)
     is_open = any(dim.is_open for dim in layout.dims)
     if found is None:

@@ -223,8 +223,9 @@ def explained(error: Exception, name: str) -> Exception:
     if isinstance(error, _NEEDS_VALUES):
         return TypeError(
             f"{name} needs the values of an array, for the shape of its result or to choose what "
-            "to do, but is compiled before there are any; give them as numbers, a bound such as "
-            "size= where it takes one, or read the array first: relayout it replicated, then "
+            "to do, but is compiled before there are any; give them as numbers, or what settles "
+            "the shape where it takes that, such as size=, or read the array first: relayout it "
+            "replicated, then "
             ".numpy()"
         )
     if isinstance(error, NameError) and "unbound axis name" in str(error):
@@ -257,6 +258,11 @@ def _mesh_of(leaves: Sequence[Any]) -> Mesh | None:
 
 def _mesh_without_dtensor(name: str, layouts: Any, mesh: Mesh | None) -> Mesh:
     found = next(iter(meshes_in(layouts)), None) or mesh or get_default_mesh()
+    if found is None and layouts is not None:
+        raise LayoutError(
+            f"{name} got the layout {layouts!r} of type {type(layouts).__name__}, which names no "
+            "mesh; give a dtensor.Layout, or a tree with one for each result"
+        )
     if found is None:
         raise LayoutError(
             f"{name} got no DTensor, so its mesh is not known; give layout=, or call it inside "

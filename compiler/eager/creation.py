@@ -18,6 +18,7 @@ from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.array import DTensor, array_type, dtensor_of
 from dtensor.runtime.array_type import as_weak, is_weak
 from dtensor.runtime.shardings import AnyLayout, as_mesh
+from dtensor.runtime.variables.facts import value_of
 
 
 def placement(name: str, layout: Any, device: Any) -> tuple[Any, Mesh | None]:
@@ -79,6 +80,7 @@ def array(
     layout, mesh = placement("array", layout, device)
     if order not in ("K", "C"):
         raise ValueError(f"array got order={order!r}; a DTensor has no other than 'C'")
+    object = value_of(object)
     leaves = jax.tree_util.tree_leaves(object, is_leaf=is_dtensor)
     if isinstance(object, DTensor):
         return _of_dtensor(object, dtype, copy, ndmin, layout, mesh)

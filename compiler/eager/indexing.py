@@ -173,9 +173,9 @@ def _true_elements(
 def _checked_dtensor(part: Any) -> Any:
     if part.dtype == np.bool_:
         raise TypeError(
-            "x[mask] with a boolean DTensor: the shape of the result would depend on its values, "
-            "which a program compiled before it runs cannot know; use dtensor.numpy.where(mask, x, "
-            "0), or give the mask as a NumPy array"
+            "x[mask] with a boolean DTensor: which elements it names depends on its values, which "
+            "a program compiled before it runs cannot know; use dtensor.numpy.where(mask, x, 0), "
+            "in place of x.at[mask].set(y) where(mask, y, x), or give the mask as a NumPy array"
         )
     if part.dtype.kind not in "iu":
         raise IndexError(f"an index array has integers or booleans, not {part.dtype}")

@@ -95,6 +95,11 @@ def place_array(value: Any, mesh: Mesh, where: str) -> _Placed:
         LayoutError: the array is neither small nor on the mesh.
         TypeError: it is not numeric.
     """
+    if isinstance(value, jax.core.Tracer):
+        raise jax.errors.UnexpectedTracerError(
+            f"{where} is a traced array that has left its function: return it from there, and use "
+            "what a call of the function returns"
+        )
     if isinstance(value, jax.Array):
         if layout_of(value.sharding, value.ndim, mesh) is not None:
             tensor = from_jax(value, mesh)

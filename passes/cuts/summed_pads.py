@@ -8,6 +8,7 @@ sum is padded along the rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from dtensor.passes.ops.attributes import pad_numbers, shape_of, splat_number
 
 
 class _Padded(NamedTuple):
-    """How a term is padded along a split dimension: terms of which all is alike go together."""
+    """How a term is padded along a dimension: terms of which all is alike go together."""
 
     dim: int
     low: int
@@ -35,33 +36,42 @@ def sum_before_padding(function: Rewriting) -> None:
 
 def _with_terms_summed(op: ir.Operation, function: Rewriting) -> Value | None:
     """The sum of sums that are padded; None where none are padded alike."""
+    terms = terms_of(op)
+    paddings = [_paddings(term) for term in terms]
+    count = Counter(padded for each in paddings for padded in each)
     groups: dict[_Padded | int, list[Value]] = {}
-    for k, term in enumerate(terms_of(op)):
-        groups.setdefault(_padded(term, function) or k, []).append(term)
-    if all(len(terms) == 1 for terms in groups.values()):
+    for k, (term, each) in enumerate(zip(terms, paddings, strict=True)):
+        shared = (padded for padded in each if count[padded] > 1)
+        group = next((padded for padded in shared if _is_split(term, padded, function)), k)
+        groups.setdefault(group, []).append(term)
+    if len(groups) == len(terms):
         return None
     make, made = Builder(op, function.made), list[Value]()
-    for padded, terms in groups.items():
-        if isinstance(padded, _Padded) and len(terms) > 1:
-            made.append(_summed(make, padded, terms))
+    for padded, alike in groups.items():
+        if isinstance(padded, _Padded) and len(alike) > 1:
+            made.append(_summed(make, padded, alike))
         else:
-            made += terms
+            made += alike
     return make.combined("add", made)
 
 
-def _padded(term: Value, function: Rewriting) -> _Padded | None:
-    """How zeros are put around a term that nothing else reads; None of any other."""
+def _paddings(term: Value) -> list[_Padded]:
+    """How zeros are put around a term that nothing else reads, by dimension; none of any other."""
     pad = made_by(PAD, term)
     if pad is None or reader_of(term) is None or splat_number(pad.operands[1]) != 0:
-        return None
+        return []
     lows, highs, gaps = pad_numbers(pad)
     if any(gaps) or min(*lows, *highs, 0) < 0:
-        return None
-    value = pad.operands[0]
-    for d, (low, high) in enumerate(zip(lows, highs, strict=True)):
-        if (low or high) and function.shards.splits((value, d), (term, d)):
-            return _Padded(d, low, high)
-    return None
+        return []
+    sides = enumerate(zip(lows, highs, strict=True))
+    return [_Padded(dim, low, high) for dim, (low, high) in sides if low or high]
+
+
+def _is_split(term: Value, padded: _Padded, function: Rewriting) -> bool:
+    """Whether a layout splits the dimension along which a term is padded."""
+    pad = made_by(PAD, term)
+    assert pad is not None
+    return function.shards.splits((pad.operands[0], padded.dim), (term, padded.dim))
 
 
 def _summed(make: Builder, padded: _Padded, terms: Sequence[Value]) -> Value:

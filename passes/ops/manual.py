@@ -85,7 +85,10 @@ def _devices(op: OpInfo) -> int:
 
 
 _summed = summed(_devices, rounds_each=True)
-_REFUSED = "speaks of single devices; a program for dtensor is written for one device"
+_REFUSED = (
+    "is written for several devices already; write the program for one device, or this part of it "
+    "in a jax.shard_map"
+)
 COLLECTIVE = OpDef(collective_rule, flops=unknown_flops, refused=_REFUSED, accuracy=_accuracy)
 OWN_NUMBER = replace(UNKNOWN, refused=_REFUSED, varies=BY_DEVICE)
 HOST = replace(

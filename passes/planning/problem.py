@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dtensor.passes.graph import CARRY, Graph, Node
+from dtensor.passes.graph import Node
 from dtensor.passes.ops.rule import FactorKind, Window
 from dtensor.passes.planning.classes import classes_of
 from dtensor.passes.planning.options import Exchange, Options, Strategy
@@ -106,7 +106,7 @@ class Problem:
                 continue
             producer = graph.producer[v]
             weight = graph.weights[v]
-            if _is_invariant_carry(graph, producer):
+            if graph.nodes[producer].is_invariant:
                 weight = graph.nodes[producer].weight  # its relayouts are hoisted out of the loop
             users = tuple(sorted({(node_of[n], k) for n, k in uses}))
             key = (node_of[producer], graph.producer_slot[v], users)
@@ -185,11 +185,6 @@ class Problem:
         moved = sum(map(self.value_seconds, range(len(self.values))))
         spent = moved + sum(map(self.node_seconds, range(len(self.now))))
         return spent - sum(map(self.pair_seconds, self.pairs))
-
-
-def _is_invariant_carry(graph: Graph, index: int) -> bool:
-    node = graph.nodes[index]
-    return node.kind == CARRY and len(node.operands) > 1 and node.operands[1] == node.results[1]
 
 
 class WindowPair(NamedTuple):

@@ -160,9 +160,9 @@ class Maker:
         if node.kind == RESULT:
             places = self.specs.rank(len(self.graph.types[node.subject].shape)).places
             found = those_that_follow(found, start, places, self.ways(node), self.cut_axes)
-        elif node.kind == CARRY:
+        elif node.kind == CARRY or self._reads_stack(node):
             found = self._frugal(node, found, start)
-        elif node.rule is not None:
+        if node.rule is not None:
             found = self._divided(node, node.rule, found, start)
         if node.index in self.kept:
             keeps = keeper(self.graph, self.specs, node, self.kept[node.index])
@@ -224,15 +224,22 @@ class Maker:
     ) -> tuple[Strategy, ...]:
         """Without those in which a large carried value takes more memory than the start has it.
 
-        Gathering the stacked weights of all layers ahead of a scan moves the fewest bytes, and
-        undoes what they were split for.
+        To gather the weights of all layers ahead of a scan undoes what they were split for.
         """
-        info = self.graph.types[node.results[0]]
+        info = self.graph.types[node.subject]
         if info.bytes < _LARGE_CARRY or self.is_constant(node):
             return found
         splits = self.specs.rank(len(info.shape)).splits
-        least = splits[start.outs[0]]
-        return tuple([s for s in found if splits[s.outs[0]] >= least])
+        least = splits[start.ins[0]]
+        return tuple([s for s in found if splits[s.ins[0]] >= least])
+
+    def _reads_stack(self, node: Node) -> bool:
+        """Whether an op takes a part of what stays the same in its loop, such as one layer."""
+        if node.rule is None or node.rule.flops or not node.operands:
+            return False
+        graph, stack = self.graph, node.subject
+        is_part = 2 * graph.bytes(node.results[0]) <= graph.bytes(stack)
+        return is_part and graph.nodes[graph.producer[stack]].is_invariant
 
     def is_constant(self, node: Node) -> bool:
         """Whether constants and scalars alone say what a node makes."""

@@ -35,7 +35,8 @@ def initialize_accelerator_system(
 ) -> str:
     """Choose the devices that meshes are made of, and connect the clients of the run.
 
-    Call it before jax first uses a device. Where DTENSOR_JOBS lists several clients, it returns
+    Call it before jax first uses a device. Another call that asks for what there is by then, as of
+    the cell of a notebook, does nothing. Where DTENSOR_JOBS lists several clients, it returns
     when all of them have come; see docs/multi-client.md for the environment variables.
 
     Args:
@@ -52,18 +53,15 @@ def initialize_accelerator_system(
         The device type in use.
 
     Raises:
-        ConfigError: it has been called before, jax is already running in a way that does not fit,
-            or an argument or an environment variable is malformed.
+        ConfigError: it has been called before for other devices, jax is already running in a way
+            that does not fit, or an argument or an environment variable is malformed.
         NotFoundError: there is no device of this type.
         ClientError: a client did not come in time, or the clients do not agree.
     """
-    if config.chosen is not None:
-        raise ConfigError(
-            f"accelerator system has already been initialized, for {config.chosen}; call "
-            "dtensor.shutdown_accelerator_system() first"
-        )
     kind = None if device_type is None else config.checked_device_type(device_type)
     count = _checked_count(num_logical_cpu_devices)
+    if config.chosen is not None:
+        return _chosen_before(kind, count, experimental_reset_context)
     several = environment.num_clients() > 1
     environment.refuse_executor()
     environment.refuse_misspelt()
@@ -159,6 +157,19 @@ def _choose(kind: str | None, count: int | None) -> str:
             "experimental_reset_context=True"
         )
     return chosen
+
+
+def _chosen_before(kind: str | None, count: int | None, reset: bool) -> str:
+    """What an earlier call chose, if this one would choose the same."""
+    assert config.chosen is not None
+    is_kind = (kind or config.preferred_device_type()) == config.chosen
+    if is_kind and not reset and count in (None, len(config.local_jax_devices("CPU"))):
+        return config.chosen
+    raise ConfigError(
+        f"accelerator system has already been initialized, for {config.chosen} with "
+        f"{len(config.local_jax_devices(config.chosen))} devices here; to have others, call "
+        "dtensor.shutdown_accelerator_system() first, which deletes all arrays"
+    )
 
 
 def _connect(seat: environment.Seat | None) -> None:

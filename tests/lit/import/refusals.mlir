@@ -117,7 +117,7 @@ func.func @shard_map_of_gspmd(%a: tensor<4xf32>) -> tensor<2xf32> {
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
 func.func @asks_for_its_device() -> tensor<ui32> {
-  // expected-error @+1 {{stablehlo.partition_id speaks of single devices; a program for dtensor is written for one device}}
+  // expected-error @+1 {{stablehlo.partition_id is written for several devices already; write the program for one device, or this part of it in a jax.shard_map}}
   %0 = stablehlo.partition_id : tensor<ui32>
   return %0 : tensor<ui32>
 }
@@ -126,7 +126,7 @@ func.func @asks_for_its_device() -> tensor<ui32> {
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
 func.func @asks_for_its_replica() -> tensor<ui32> {
-  // expected-error @+1 {{stablehlo.replica_id speaks of single devices}}
+  // expected-error @+1 {{stablehlo.replica_id is written for several devices already}}
   %0 = stablehlo.replica_id : tensor<ui32>
   return %0 : tensor<ui32>
 }
@@ -135,7 +135,7 @@ func.func @asks_for_its_replica() -> tensor<ui32> {
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
 func.func @gathers_by_hand(%a: tensor<4xf32>) -> tensor<8xf32> {
-  // expected-error @+1 {{stablehlo.all_gather speaks of single devices}}
+  // expected-error @+1 {{stablehlo.all_gather is written for several devices already}}
   %0 = "stablehlo.all_gather"(%a) {all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<4xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
@@ -145,7 +145,7 @@ func.func @gathers_by_hand(%a: tensor<4xf32>) -> tensor<8xf32> {
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
 func.func @reduces_by_hand_in_a_branch(%a: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {
   %0 = "stablehlo.if"(%p) ({
-    // expected-error @+1 {{stablehlo.all_reduce speaks of single devices}}
+    // expected-error @+1 {{stablehlo.all_reduce is written for several devices already}}
     %1 = "stablehlo.all_reduce"(%a) ({
       ^bb0(%x: tensor<f32>, %y: tensor<f32>):
         %2 = stablehlo.add %x, %y : tensor<f32>
@@ -162,7 +162,7 @@ func.func @reduces_by_hand_in_a_branch(%a: tensor<4xf32>, %p: tensor<i1>) -> ten
 
 "dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
 func.func @permutes_by_hand(%a: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{stablehlo.collective_permute speaks of single devices}}
+  // expected-error @+1 {{stablehlo.collective_permute is written for several devices already}}
   %0 = "stablehlo.collective_permute"(%a) {source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

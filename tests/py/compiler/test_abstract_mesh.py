@@ -141,3 +141,11 @@ def test_a_comparison_names_layouts_that_changed() -> None:
     text = dtensor.compare(plan(None, None), plan(None, "model"))
     assert 'argument w: [{}, {}] -> [{}, {"model"}]' in text
     assert 'result result: [{"data"}, {}] -> [{"data"}, {"model"}]' in text
+
+
+def test_a_plan_says_where_its_arguments_and_results_lie() -> None:
+    plan = lowered(MESH)
+    (params, x), _ = plan.in_layouts
+    assert x == ROWS
+    assert params == plan.out_layouts
+    assert params[0]["up"] == Layout([None, "model"], MESH)

@@ -376,3 +376,17 @@ def test_a_definition_is_its_text() -> None:
     made = dtensor.define_op("target", "b i, i -> b", reduce={"i": "sum"}, register=False)
     assert isinstance(made, dtensor.DefinedOp)
     assert (made.factors, made.reduce) == (("b", "i"), (("i", "sum"),))
+
+
+def test_called_on_dtensors_it_gives_them_and_checks_its_signature() -> None:
+    rows, other = _layouts(["x", None], [None, "y"])
+    scale = dtensor.define_op("test.doubled", "i j -> i j", fn=lambda x: x * 2)
+    given = np.arange(96, dtype=np.float32).reshape(8, 12)
+    for layout in (rows, other):
+        found = scale(dtensor.copy_to_mesh(given, layout))
+        assert found.layout == layout
+        np.testing.assert_array_equal(np.asarray(found.to_jax()), 2 * given)
+    assert type(scale(jnp.asarray(given))) is type(jnp.asarray(given))
+    turned = dtensor.define_op("test.turned", "i j -> j i", fn=lambda x: x)
+    with pytest.raises(dtensor.LocatedError, match="factor 'j' has 12 elements, and 8 in result 0"):
+        turned(dtensor.copy_to_mesh(given, rows))

@@ -325,6 +325,41 @@ def test_a_budget_around_a_call_holds_what_was_compiled_before() -> None:
     assert len(fn._programs) == 1
 
 
+def test_a_budget_counts_arguments_that_are_moved_over_the_mesh() -> None:
+    mesh = dtensor.create_mesh([("x", 4), ("y", 2)])
+    rows, tiles = dtensor.Layout(["x", None], mesh), dtensor.Layout(["x", "y"], mesh)
+    fn = dtensor.jit(lambda a: (a * 2).sum(1), in_layouts=rows)
+    ones = np.ones((8, 12), np.float32)
+    there, elsewhere = dtensor.copy_to_mesh(ones, rows), dtensor.copy_to_mesh(ones, tiles)
+    compiled = fn.lower(there).compile()
+    assert not compiled.collectives
+    for call in (fn, compiled):
+        for _ in range(2):
+            with dtensor.budget(max_bytes=0):
+                for given in (there, ones):
+                    call(given)
+                for array in (elsewhere, elsewhere.to_jax()):
+                    with pytest.raises(dtensor.BudgetError, match=r"all_gather over y .* 48 bytes"):
+                        call(array)
+            with dtensor.budget(48, only={"all_gather": "y"}):
+                call(elsewhere)
+
+
+def test_a_budget_counts_moved_arguments_beside_variables_and_keys() -> None:
+    mesh = dtensor.create_mesh([("x", 4), ("y", 2)])
+    rows, tiles = dtensor.Layout(["x", None], mesh), dtensor.Layout(["x", "y"], mesh)
+    v = dtensor.DVariable(dtensor.copy_to_mesh(np.ones((8, 12), np.float32), rows))
+    fn = dtensor.jit(lambda keys, a: v.assign_add(a), in_layouts=(None, rows))
+    keys = dtensor.copy_to_mesh(jax.random.split(jax.random.key(0), 8), dtensor.Layout(["x"], mesh))
+    with dtensor.budget(max_bytes=0):
+        fn(keys, dtensor.copy_to_mesh(np.ones((8, 12), np.float32), rows))
+        with pytest.raises(dtensor.BudgetError, match="all_gather over y"):
+            fn(keys, dtensor.copy_to_mesh(np.ones((8, 12), np.float32), tiles))
+    taken = dtensor.jit(jax.random.key_data, in_layouts=dtensor.Layout([None], mesh))
+    with dtensor.budget(max_bytes=0), pytest.raises(dtensor.BudgetError, match="all_gather over x"):
+        taken(keys)
+
+
 def test_a_budget_of_a_compilation() -> None:
     fn, args = _program()
     options = dtensor.CompileOptions(budget=dtensor.budget(max_bytes=10))

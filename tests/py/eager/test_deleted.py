@@ -51,3 +51,13 @@ def test_the_operand_is_named(name: str, operation: Callable[[Any], Any], known:
     with pytest.raises(RuntimeError) as error:
         operation(x)
     assert str(error.value).startswith(f"argument {name} is deleted: its buffers were donated ")
+
+
+@pytest.mark.parametrize(
+    "read", [lambda x: x.numpy(), lambda x: x.unpack()], ids=["numpy", "unpack"]
+)
+def test_what_is_read_is_no_argument(read: Callable[[Any], Any]) -> None:
+    x = ones()
+    x.delete()
+    with pytest.raises(RuntimeError, match=r"^the array is deleted: .*; read what that program"):
+        read(x)

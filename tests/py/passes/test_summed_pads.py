@@ -11,6 +11,7 @@ import pytest
 
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.passes.cuts import summed_pads
 from tests.py.passes.on_mesh import LINE, kinds, numbers, run, sent
 from tests.py.uneven.on_meshes import TILED, check
 
@@ -61,3 +62,19 @@ def test_sums_of_any_type(dtype: Any) -> None:
     rows = ["x", UNSHARDED]
     values = [numbers((48, 12), dtype), numbers((48, 12), dtype)]
     assert kinds(run(total, LINE, [rows, rows], *values)) == {"shard_permute"}
+
+
+def test_layouts_are_not_asked_for_where_no_terms_are_padded_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To know them reads the whole program, and parts side by side are in each transformer."""
+
+    def refuse(*_: Any) -> bool:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(summed_pads, "_is_split", refuse)
+    rows = ["x", UNSHARDED]
+    x = numbers((64, 12))
+    run(jax.grad(lambda x: jnp.sum(x[:, :5] ** 2) + jnp.sum(x[:, 5:] ** 3)), LINE, [rows], x)
+    with pytest.raises(AssertionError, match="asked"):
+        run(gradient_of(), LINE, [rows], x)

@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
@@ -40,10 +41,20 @@ def test_a_given_type_may_be_in_small_letters() -> None:
     assert initialize_accelerator_system("cpu", num_logical_cpu_devices=8) == "CPU"
 
 
-def test_a_second_call_is_an_error() -> None:
+def test_a_second_call_for_what_there_is_does_nothing() -> None:
+    initialize_accelerator_system("CPU", num_logical_cpu_devices=8)
+    kept = jax.numpy.ones(3)
+    for given in ((), ("CPU",), ("cpu", True, 8)):
+        assert initialize_accelerator_system(*given) == "CPU"
+    assert not kept.is_deleted()
+
+
+@pytest.mark.parametrize("given", [("GPU",), ("CPU", True, 4), ("CPU", True, 8, True)])
+def test_a_second_call_for_something_else_is_an_error(given: tuple[Any, ...]) -> None:
     initialize_accelerator_system("CPU")
-    with pytest.raises(ConfigError, match=r"already been initialized, for CPU; call dtensor\.shut"):
-        initialize_accelerator_system("CPU")
+    found = r"already been initialized, for CPU with 8 devices here; .* dtensor\.shut"
+    with pytest.raises(ConfigError, match=found):
+        initialize_accelerator_system(*given)
 
 
 def test_stopping_what_does_not_run_is_an_error() -> None:

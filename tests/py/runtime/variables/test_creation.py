@@ -156,3 +156,12 @@ def test_a_layout_that_is_none_and_a_name_that_is_none_are_errors() -> None:
         DVariable(VALUES, layout=ROWS, name=5)  # type: ignore[arg-type]
     with pytest.raises(OverflowError, match="integer 1099511627776 does not fit int32"):
         DVariable(np.array([2**40]), layout=Layout.replicated(MESH, 1))
+
+
+def test_an_array_made_of_a_variable_keeps_the_old_value() -> None:
+    v = variable(ROWS)
+    kept = [dnp.asarray(v), dnp.array(v), dnp.asarray(v, layout=ROWS), v.value()]
+    assert not any(isinstance(old, DVariable) for old in kept)
+    v.assign_add(1.0)
+    for old in kept:
+        np.testing.assert_array_equal(values(v) - values(old), np.ones_like(VALUES))
