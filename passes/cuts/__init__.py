@@ -35,8 +35,7 @@ The patterns, in the order in which `fuse.py` rewrites them:
 - `unit_reductions.py`: sums of one row, as gradients have them.
 - `summed_pads.py`: sums of values that are padded alike along a split dimension.
 - `joined_pads.py`: sums of padded values, the gradients of slices, as concatenations.
-- `whole_blocks.py`: `x[::3]` of a split dimension that is no number of whole blocks.
-- `strides.py`: `x[2::2]` as blocks and a cut.
+- `strides.py`: `x[2::2]` as blocks and a cut, `x[::3]` of what is padded to whole blocks.
 - `chains.py`: rolls and stencils as one splice; `slices_in_place.py` for what is computed between
   the cuts, and `uses.py` for `x.at[1:-1].set(y)` and sums of it.
 - `single_cuts.py`: slices of one joined part; what is left of slices of several dimensions, one

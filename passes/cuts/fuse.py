@@ -26,7 +26,6 @@ from dtensor.passes.cuts.strides import split_strides
 from dtensor.passes.cuts.summed_pads import sum_before_padding
 from dtensor.passes.cuts.turned_rows import cut_elements
 from dtensor.passes.cuts.unit_reductions import keep_units
-from dtensor.passes.cuts.whole_blocks import fill_blocks
 from dtensor.passes.cuts.window_padding import cut_beside_windows, drop_idle, fuse_padding
 from dtensor.passes.functions import main_function
 
@@ -55,7 +54,6 @@ STEPS: tuple[CutStep, ...] = (
     keep_units,
     sum_before_padding,
     join_pads,
-    fill_blocks,
     split_strides,
     fuse_chains,
     # What is left is laid out one dimension at a time.

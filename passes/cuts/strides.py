@@ -6,6 +6,11 @@ interleaves them again, moves one element per shard and step.
 
 This is done only where more than half of the blocks are kept: few elements are better computed
 where they are.
+
+Where a split dimension is no number of whole blocks, it is padded first: `x[::3]` of 512 elements
+over 8 devices is that of `x` with 16 more behind it, 22 blocks of three for each device. So shards
+fetch at most what their blocks lack. A pad with gaps is that of whole blocks likewise, of which the
+last are cut off.
 """
 
 from __future__ import annotations
@@ -14,42 +19,66 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of
-from dtensor.passes.builder import Builder
+from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.creation import place_behind
 from dtensor.passes.cuts.names import CUTS, PAD, SLICE
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
+from dtensor.passes.ops.padding import PART
 
 
 def split_strides(function: Rewriting) -> None:
-    """Write slices and pads in two steps, in program order."""
-    splitter = _Splitter()
-    for op in function.named(SLICE, PAD):
+    """Write slices with a stride and pads with gaps in two steps, those of most blocks."""
+    splitter = _Splitter(function)
+    for op in function.named(SLICE):
         steps = splitter.steps(op)
         function.made += steps
         function.replace(op, steps[-1].results[0] if steps else None)
+    for op in reversed(function.named(PAD)):
+        _split_pad(function, op)
 
 
 @dataclass
 class _Splitter:
-    """Writes slices and pads in two steps."""
+    """Writes slices in two steps."""
 
+    function: Rewriting
+    # What is longer by so many elements in each dimension.
+    _padded: dict[tuple[Value | int, ...], Value] = field(default_factory=dict)
+    # Slices that keep one element of each block along a dimension.
     _blocks: dict[tuple[Value, ir.Block], list[tuple[ir.Operation, int]]] = field(
         default_factory=dict
-    )  # slices that keep one element of each block along a dimension
+    )
 
     def steps(self, op: ir.Operation) -> list[ir.Operation]:
         """The operations that stand for one; none where it stays."""
-        if op.name == PAD:
-            return _split_pad(op)
-        made = _of_cropped(op) or _of_joined(op)
-        last = made[-1] if made else op
-        made += _split_slice(last) or self._of_blocks(last)
+        made = self._of_whole_blocks(op)
+        if not made:
+            made = _of_cropped(op) or _of_joined(op)
+            last = made[-1] if made else op
+            made += _split_slice(last, last.operands[0]) or self._of_blocks(last)
         first = made[0] if made else op
         dim = _strided_dim(first)
         if dim is not None:
             self._blocks.setdefault((first.operands[0], op.block), []).append((first, dim))
         return made
+
+    def _of_whole_blocks(self, op: ir.Operation) -> list[ir.Operation]:
+        """A slice of what is longer by what the last blocks lack; none if they lack nothing."""
+        value, kept = op.operands[0], shape_of(op.results[0])
+        lacking = [0] * len(kept)
+        for d, stride in enumerate(slice_numbers(op)[2]):
+            if stride > 1 and shape_of(value)[d] < 2 * stride * kept[d]:
+                lacking[d] = _lacking(self.function, value, d, stride)
+        if not any(lacking):
+            return []
+        key = value, *lacking
+        if key not in self._padded:
+            behind = Trail(*place_behind(value), self.function.made)
+            self._padded[key] = behind.pad(value, behind.zero_of(value), [0] * len(kept), lacking)
+        _split_alike(self.function, op.results[0], value, lacking)
+        return _split_slice(op, self._padded[key])
 
     def _of_blocks(self, op: ir.Operation) -> list[ir.Operation]:
         """A single element along a dimension, of an earlier slice that has one of each block."""
@@ -107,41 +136,61 @@ def _of_joined(op: ir.Operation) -> list[ir.Operation]:
     return [first, _sliced(op, first, starts, limits, strides)]
 
 
-def _split_slice(op: ir.Operation) -> list[ir.Operation]:
+def _split_slice(op: ir.Operation, value: Value) -> list[ir.Operation]:
+    """A slice of `value`: what is sliced, or that with more behind it; none where it is one."""
     starts, limits, strides = slice_numbers(op)
-    sizes, kept = shape_of(op.operands[0]), shape_of(op.results[0])
+    kept = shape_of(op.results[0])
     whole = list(kept)
     cut = [(0, size) for size in kept]
-    for d, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-        if stride > 1 and size % stride == 0 and kept[d] < size // stride < 2 * kept[d]:
-            whole[d] = size // stride
-            cut[d] = starts[d] // stride, starts[d] // stride + kept[d]
-            starts[d] %= stride
-            limits[d] = starts[d] + (whole[d] - 1) * stride + 1
-    if whole == kept:
+    for d, (size, stride) in enumerate(zip(shape_of(value), strides, strict=True)):
+        blocks, rest = divmod(size, stride)
+        if stride > 1 and not rest and shape_of(op.operands[0])[d] < 2 * stride * kept[d]:
+            first, starts[d] = divmod(starts[d], stride)
+            whole[d], cut[d] = blocks, (first, first + kept[d])
+            limits[d] = size
+    if value == op.operands[0] and whole == kept:
         return []
-    first = _sliced(op, op.operands[0], starts, limits, strides)
-    return [first, _sliced(op, first, *zip(*cut, strict=True))]
-
-
-def _split_pad(op: ir.Operation) -> list[ir.Operation]:
-    lows, highs, gaps = pad_numbers(op)
-    sizes, padded = shape_of(op.operands[0]), shape_of(op.results[0])
-    whole, before, behind = list(sizes), [0] * len(sizes), [0] * len(sizes)
-    for d, (size, gap) in enumerate(zip(sizes, gaps, strict=True)):
-        blocks, rest = divmod(padded[d], gap + 1)
-        is_inside = lows[d] >= 0 and highs[d] >= 0 and size < blocks < 2 * size
-        if gap and not rest and is_inside:
-            whole[d], before[d] = blocks, lows[d] // (gap + 1)
-            behind[d] = blocks - size - before[d]
-            lows[d] %= gap + 1
-            highs[d] = gap - lows[d]
-    if whole == sizes:
-        return []
-    made: list[ir.Operation] = []
-    make, (value, fill) = Builder(op, made), op.operands
-    make.pad(make.pad(value, fill, before, behind), fill, lows, highs, gaps)
+    made = [_sliced(op, value, starts, limits, strides)]
+    if whole != kept:
+        made.append(_sliced(op, made[0], *zip(*cut, strict=True)))
     return made
+
+
+def _split_pad(function: Rewriting, op: ir.Operation) -> None:
+    """Put blocks around those of a value, then gaps into each; cut off what the last lacks."""
+    (value, fill), padded = op.operands, shape_of(op.results[0])
+    lows, highs, gaps = pad_numbers(op)
+    sizes = shape_of(value)
+    lacking, before, behind = [0] * len(sizes), [0] * len(sizes), [0] * len(sizes)
+    for d, (size, gap) in enumerate(zip(sizes, gaps, strict=True)):
+        block = gap + 1
+        if not gap or min(lows[d], highs[d]) < 0 or padded[d] >= 2 * block * size:
+            continue
+        lacking[d] = _lacking(function, op.results[0], d, block)
+        blocks, rest = divmod(padded[d] + lacking[d], block)
+        if not rest:
+            before[d], lows[d] = divmod(lows[d], block)
+            behind[d], highs[d] = blocks - size - before[d], gap - lows[d]
+    if any(lacking) or any(before) or any(behind):
+        make = Builder(op, function.made)
+        whole = make.pad(make.pad(value, fill, before, behind), fill, lows, highs, gaps)
+        _split_alike(function, value, op.results[0], lacking)
+        is_cut = any(lacking)
+        function.replace(op, make.slice(whole, [0] * len(padded), padded) if is_cut else whole)
+
+
+def _lacking(function: Rewriting, value: Value, dim: int, block: int) -> int:
+    """How few elements a split dimension lacks for each shard to be of whole blocks; 0 if many."""
+    size, shards = shape_of(value)[dim], function.shards.count((value, dim))
+    lacking = -size % (shards * block) if shards > 1 else 0
+    return lacking if PART * lacking <= size else 0
+
+
+def _split_alike(function: Rewriting, value: Value, other: Value, lacking: Sequence[int]) -> None:
+    """A value is split as another one is, in the dimensions that lack elements."""
+    for d, count in enumerate(lacking):
+        if count:
+            function.shards.split(value, d, function.shards.count((other, d)))
 
 
 def _sliced(
