@@ -7,17 +7,16 @@ from the other end.
 
 from __future__ import annotations
 
-from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, operation_of
+from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.forms.turned_windows import REVERSE, is_turned
+from dtensor.passes.forms.turned_windows import REVERSE, unturned
 from dtensor.passes.ops.attributes import element_of, integer, integers, shape_of, splat_number
 from dtensor.passes.ops.combiners import combiner, commutes
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.extremes import compared, extreme, reduced_extreme
 from dtensor.passes.ops.rows import IOTA
-from dtensor.passes.program import copy_to
 
 _MOST = 16  # operations between the reversal and the reduction
 
@@ -31,7 +30,7 @@ def replace_reduction(op: ir.Operation, function: Rewriting) -> None:
     if not dims or not set(dims) <= set(reduced):
         return
     if len(op.results) == 1 and (combiner(body) is not None or commutes(body, 1)):
-        value = _unturned(op, dims, function)
+        value = unturned(op, dims, function)
         if value is not None:
             new = op.clone(ip=ir.InsertionPoint(op)).operation
             new.operands[0] = value
@@ -49,7 +48,7 @@ def _replace_extreme(op: ir.Operation, name: str, dim: int, function: Rewriting)
     is_counted = counted is not None and integer(counted.attributes["iota_dimension"]) == dim
     if not is_counted or splat_number(op.operands[3]) != 0 or (is_float and is_read(op.results[0])):
         return
-    straight = _unturned(op, [dim], function)
+    straight = unturned(op, [dim], function)
     if straight is None:
         return
     make = Builder(op, function.made)
@@ -57,18 +56,6 @@ def _replace_extreme(op: ir.Operation, name: str, dim: int, function: Rewriting)
     keys = compared(make, straight, name) if is_float else straight
     best, place = reduced_extreme(make, keys, turned, dim, name)
     function.replace(op, op.results[0] if is_float else best, place)
-
-
-def _unturned(op: ir.Operation, dims: list[int], function: Rewriting) -> Value | None:
-    """The first operand of an operation without the reversals that it is computed of."""
-    works: list[ir.Operation] = []
-    known: dict[Value, Value] = {}
-    if not is_turned(op.operands[0], dims, works, known):
-        return None
-    for work in works:
-        copy_to(ir.InsertionPoint(op), work, known)
-        function.made.append(operation_of(known[work.results[0]]))
-    return known[op.operands[0]]
 
 
 def _reversed_dims(value: Value) -> list[int]:

@@ -49,17 +49,15 @@ def replace_windows(windows: ir.Operation, function: Rewriting) -> None:
         return
     if _STRIDES in named and any(integers(named[_STRIDES])[d] != 1 for d in dims):
         return
-    works: list[ir.Operation] = []
-    known: dict[Value, Value] = {}
-    if not is_turned(windows.operands[0], dims, works, known):
+    straight = unturned(windows, dims, function)
+    if straight is None:
         return
-    for op in (*works, windows):
-        copy_to(ir.InsertionPoint(windows), op, known)
-    made = operation_of(known[windows.results[0]])
+    made = windows.clone(ip=ir.InsertionPoint(windows)).operation
+    made.operands[0] = straight
     pairs = read_padding(made, len(shape_of(made.results[0])))
     rows = [(high, low) if d in dims else (low, high) for d, (low, high) in enumerate(pairs)]
     made.attributes["padding"] = matrix_attr(rows)
-    function.made += [*[operation_of(known[op.results[0]]) for op in works], made]
+    function.made.append(made)
     for user in turns:
         function.replace(user, made.results[0])
 
@@ -155,7 +153,19 @@ def _placed(value: Value, other: Value, dims: Sequence[int]) -> set[int] | None:
     return {places[d] for d in dims if d in places}
 
 
-def is_turned(
+def unturned(op: ir.Operation, dims: list[int], function: Rewriting) -> Value | None:
+    """The first operand of an operation without the reversals that it is computed of, or None."""
+    works: list[ir.Operation] = []
+    known: dict[Value, Value] = {}
+    if not _is_turned(op.operands[0], dims, works, known):
+        return None
+    for work in works:
+        copy_to(ir.InsertionPoint(op), work, known)
+        function.made.append(operation_of(known[work.results[0]]))
+    return known[op.operands[0]]
+
+
+def _is_turned(
     value: Value, dims: list[int], works: list[ir.Operation], known: dict[Value, Value]
 ) -> bool:
     """Whether a value is computed, element by element, of what was reversed.
@@ -176,7 +186,7 @@ def is_turned(
         return True
     if not is_scalar_work(op) or len(op.results) != 1:
         return False
-    if not all(is_turned(operand, dims, works, known) for operand in op.operands):
+    if not all(_is_turned(operand, dims, works, known) for operand in op.operands):
         return False
     if op not in works:
         works.append(op)
