@@ -14,8 +14,9 @@
 - matrices: `factors.py` (tall QR), `tall_svd.py`.
 - loops: `chunked.py` tries to run blocks of trips on shards. `trips.py` reads a loop, `turns.py`
   writes its blocks. What is carried from block to block: `carries.py`, as an affine map in
-  `affine.py`, between bounds in `clamps.py`, in stages in `staged.py`, one block after another in
-  `serial.py`. `row_forms.py` and `carried_rows.py` bring other loops into this form.
+  `affine.py` (by `affine_maps.py`), between bounds in `clamps.py`, in stages in `staged.py`, one
+  block after another in `serial.py`. `row_forms.py` and `carried_rows.py` bring other loops into
+  this form.
   `turned_loops.py`: loops over reversed rows, each written by `turned_trips.py`, of what
   `turned_values.py` moves reversals through. `invariant.py`: what every trip computes alike.
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.disjoint_sets import DisjointSets
+from dtensor.passes.forms.affine_maps import composed
 from dtensor.passes.forms.carries import Carries, kind_of_elements
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.turns import BlockedBody, NotBatched, Values, needed
@@ -85,8 +87,7 @@ class Affine(Carries):
             for value, result in zip(op.operands, op.results, strict=True):
                 self.sources[result] = self.sources.get(value, _NOTHING)
                 if self.sources[result]:
-                    for d in range(len(shape_of(value))):
-                        groups.join((value, d), (result, d))
+                    groups.join_all(value, result)
             return
         given = [self.sources.get(value, _NOTHING) for value in read_by(op)]
         found: frozenset[int] | None = None
@@ -108,13 +109,11 @@ class Affine(Carries):
             shape, given = shape_of(arguments[k]), self.trips.given[k]
             groups.mix(arguments[k], [d for d, size in enumerate(shape) if size == 1])
             if self.sources.get(given):
-                for d in range(len(shape)):
-                    groups.join((given, d), (arguments[k], d))
+                groups.join_all(given, arguments[k])
         mixed = groups.mixed()
         for k in self.mapped:
-            dims = range(len(shape_of(arguments[k])))
-            self.mixed[k] = [d for d in dims if groups.root((arguments[k], d)) in mixed]
-            whole[k] = [d for d in dims if d not in self.mixed[k]]
+            self.mixed[k] = groups.dims_in(mixed, arguments[k])
+            whole[k] = [d for d in range(len(shape_of(arguments[k]))) if d not in self.mixed[k]]
         for first, *others in self.groups:
             for k in others:
                 if _sizes(arguments[k], whole[k]) != _sizes(arguments[first], whole[first]):
@@ -235,18 +234,7 @@ class Affine(Carries):
         for k in group:
             starts |= self._apart(make, k, offsets[k])
 
-        def both(inner: Builder, *sides: Sequence[Value]) -> list[Value]:
-            before, after = (dict(zip(maps, side, strict=False)) for side in sides)
-            given, added = (dict(zip(parts, side[len(maps) :], strict=True)) for side in sides)
-
-            def mapped(row: CarryPart, column: Mapping[CarryPart, Value]) -> list[Value]:
-                found = [(after[row, i], value) for i, value in column.items() if (row, i) in after]
-                return [inner.binary("multiply", *pair) for pair in found]
-
-            columns = {c: {i: v for (i, d), v in before.items() if d == c} for _, c in maps}
-            found = [inner.combined("add", mapped(row, columns[c])) for row, c in maps]
-            return found + [inner.combined("add", [*mapped(r, given), added[r]]) for r in parts]
-
+        both = partial(composed, list(maps), parts)
         values = [*maps.values(), *starts.values()]
         found = scanned(loop, values, 0, self.trips.is_reverse, both, make)
         ends = dict(zip(parts, found[len(maps) :], strict=True))

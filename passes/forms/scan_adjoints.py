@@ -14,6 +14,8 @@ from dtensor.dialect.mlir import Value, ir, operation_of, users
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.disjoint_sets import DisjointSets
+from dtensor.passes.forms.affine_maps import composed
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.terms import Term, evaluated
@@ -144,9 +146,9 @@ class _Writing:
                     total = self._plus(total, self._times(steps[k, j], given[j]))
             starts.append(make.zeros(first.type) if total is None else total)
         is_sum = len(block) == 1 and steps[block[0], block[0]] == 1
-        matrix = [] if is_sum else [steps[k, j] for k in block for j in block]
-        factors = [self._value(term) for term in matrix]
-        both = _plus if is_sum else partial(_composed, len(block))
+        entries = [] if is_sum else [(k, j) for k in block for j in block]
+        factors = [self._value(steps[entry]) for entry in entries]
+        both = _plus if is_sum else partial(composed, entries, block)
         found = scanned(self.first, [*factors, *starts], self.dim, not self.is_reverse, both, make)
         return dict(zip(block, found[len(factors) :], strict=True))
 
@@ -226,33 +228,12 @@ class _Writing:
 
 def _blocks(active: Sequence[int], steps: dict[tuple[int, int], Term]) -> list[list[int]]:
     """Those of some scans that depend on one another, together."""
-    found = [[k] for k in active]
+    found = DisjointSets[int]()
     for (k, j), term in steps.items():
         if term != 0:
-            one, other = (next(block for block in found if i in block) for i in (k, j))
-            if one is not other:
-                one += other
-                found.remove(other)
-    return [sorted(block) for block in found]
+            found.join(k, j)
+    return found.sets(sorted(active))
 
 
 def _plus(make: Builder, earlier: Sequence[Value], later: Sequence[Value]) -> list[Value]:
     return [make.binary("add", earlier[0], later[0])]
-
-
-def _composed(
-    count: int, make: Builder, earlier: Sequence[Value], later: Sequence[Value]
-) -> list[Value]:
-    """Two affine maps of `count` numbers as one: matrices row by row, and then vectors."""
-
-    def summed(row: Sequence[Value], column: Sequence[Value]) -> Value:
-        pairs = zip(row, column, strict=True)
-        return make.combined("add", [make.binary("multiply", a, b) for a, b in pairs])
-
-    size = count * count
-    rows = [later[k * count : (k + 1) * count] for k in range(count)]
-    columns = [earlier[j:size:count] for j in range(count)]
-    results = [summed(row, column) for row in rows for column in columns]
-    for row, offset in zip(rows, later[size:], strict=True):
-        results.append(make.binary("add", offset, summed(row, earlier[size:])))
-    return results

@@ -46,14 +46,9 @@ class Serial(Carries):
                 known.update(op.results)
                 _note(op, groups)
         for k in self.mapped:
-            argument, given = trips.body.arguments[k], trips.given[k]
-            for d in range(len(shape_of(argument))):
-                groups.join((given, d), (argument, d))
+            groups.join_all(trips.given[k], trips.body.arguments[k])
         mixed = groups.mixed()
-        for k in self.mapped:
-            argument = trips.body.arguments[k]
-            dims = range(len(shape_of(argument)))
-            self.mixed[k] = [d for d in dims if groups.root((argument, d)) in mixed]
+        self.mixed = {k: groups.dims_in(mixed, trips.body.arguments[k]) for k in self.mapped}
         return True
 
     def pays(self, shards: Shards, read: float, written: float, blocks: int) -> bool:

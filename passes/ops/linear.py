@@ -70,6 +70,11 @@ class CoupledDims(DisjointSets[tuple[Value, int]]):
         self._values |= {one[0]: None, other[0]: None}
         super().join(one, other)
 
+    def join_all(self, value: Value, other: Value) -> None:
+        """The dimensions of two values of one shape go together."""
+        for d in range(len(shape_of(value))):
+            self.join((value, d), (other, d))
+
     def mix(self, value: Value, dims: Iterable[int]) -> None:
         """Dimensions along which elements meet."""
         self._values[value] = None
@@ -97,3 +102,7 @@ class CoupledDims(DisjointSets[tuple[Value, int]]):
     def mixed(self) -> set[tuple[Value, int]]:
         """What stands for the dimensions along which elements meet."""
         return {self.root(key) for key in (*self._mixed, *self.meeting())}
+
+    def dims_in(self, roots: set[tuple[Value, int]], value: Value) -> list[int]:
+        """The dimensions of a value for which one of these stands."""
+        return [d for d in range(len(shape_of(value))) if self.root((value, d)) in roots]

@@ -62,7 +62,7 @@ func.func @gradient_of_a_scan(%a: tensor<4x3xf32>, %b: tensor<4x3xf32>, %c: tens
   // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<f32>, %[[H:.*]]: tensor<f32>, %[[NEXT_A:.*]]: tensor<f32>, %[[NEXT_H:.*]]: tensor<f32>):
   // CHECK: %[[BOTH:.*]] = stablehlo.multiply %[[NEXT_A]], %[[A]]
   // CHECK: %[[PART:.*]] = stablehlo.multiply %[[NEXT_A]], %[[H]]
-  // CHECK: %[[SUM:.*]] = stablehlo.add %[[NEXT_H]], %[[PART]]
+  // CHECK: %[[SUM:.*]] = stablehlo.add %[[PART]], %[[NEXT_H]]
   // CHECK: stablehlo.return %[[BOTH]], %[[SUM]]
   // CHECK: }) {dim = 0 : i64, reverse = 1 : i64}
   // CHECK: %[[LATER:.*]] = stablehlo.slice %[[BACK]]#1 [1:4, 0:3]
