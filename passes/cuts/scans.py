@@ -47,7 +47,8 @@ class CumulativeWindow:
             return None
         dim, start = dims[0], op.operands[1]
         others = [pair for d, pair in enumerate(pairs) if d != dim]
-        if not scans(*pairs[dim]) or not all(window.tiles(size) for window, size in others):
+        is_scan = windows.each[dim].is_bare and scans(*pairs[dim])
+        if not is_scan or not all(window.tiles(size) for window, size in others):
             return None
         number = splat_number(start)
         if number is None or not is_identity(start, kind):

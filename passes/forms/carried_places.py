@@ -8,7 +8,6 @@ on one row each then, where any of them could have asked for any row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,19 +16,16 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of
 from dtensor.dialect.names import DIM, REVERSE, SCAN
 from dtensor.passes.builder import Builder, filling
-from dtensor.passes.cuts.names import REDUCE_WINDOW
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.runs import Runs
-from dtensor.passes.ops.attributes import integer, is_identity, shape_of, splat_of
+from dtensor.passes.cuts.scans import CumulativeWindow
+from dtensor.passes.ops.attributes import integer, shape_of, splat_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexedDims, indexed_dims
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.patterns import adds_ones
 from dtensor.passes.ops.reduction import Reduction
-from dtensor.passes.ops.rule import OpInfo
-from dtensor.passes.ops.scans import scans
-from dtensor.passes.ops.windows import windows_of
 from dtensor.passes.program import copy_to
 
 _MOST = 16  # operations between the running maximum and the lookup, or before it
@@ -88,45 +84,17 @@ class _Running:
     def of(value: Value) -> _Running | None:
         """What a value is; None if it is none."""
         op = maker_of(value)
-        way = _WAYS.get(op.name) if op is not None and len(op.results) == 1 else None
-        found = way(op) if op is not None and way is not None else None
-        if op is None or found is None:
+        if op is None or len(op.results) != 1:
             return None
-        reduction, (dim, is_reverse) = combiner(op.regions[0]), found
-        if reduction not in _DIRECTIONS:
+        if op.name == SCAN:
+            kind, dim = combiner(op.regions[0]), integer(op.attributes[DIM])
+            is_reverse = bool(integer(op.attributes[REVERSE]))
+        elif (window := CumulativeWindow.of(op)) is not None:
+            kind, dim, is_reverse = window.kind, window.dim, window.is_reverse
+        else:
             return None
-        return _Running(value, op.operands[0], dim, _DIRECTIONS[reduction], is_reverse)
-
-
-_DIRECTIONS = {Reduction.MAX: "GT", Reduction.MIN: "LT"}
-
-
-_Way = tuple[int, bool]  # the dimension, and whether it begins with the last
-
-
-def _of_windows(op: ir.Operation) -> _Way | None:
-    """How windows scan; None if they do not hold all up to one, along one dimension."""
-    info, reduction = OpInfo.of(op), combiner(op.regions[0])
-    if info is None or reduction is None or not is_identity(op.operands[1], reduction):
-        return None
-    windows, sizes = windows_of(info), info.operand_shapes[0]
-    along = [d for d, window in enumerate(windows) if window.size > 1]
-    if len(along) != 1 or not all(window.is_bare for window in windows):
-        return None
-    (dim,) = along
-    others = [w.tiles(n) for d, (w, n) in enumerate(zip(windows, sizes, strict=True)) if d != dim]
-    is_scan = scans(windows[dim], sizes[dim]) and all(others)
-    return (dim, windows[dim].low == 0) if is_scan else None
-
-
-def _of_scan(op: ir.Operation) -> _Way:
-    return integer(op.attributes[DIM]), bool(integer(op.attributes[REVERSE]))
-
-
-_WAYS: dict[str, Callable[[ir.Operation], _Way | None]] = {
-    REDUCE_WINDOW: _of_windows,
-    SCAN: _of_scan,
-}
+        direction = {Reduction.MAX: "GT", Reduction.MIN: "LT"}.get(kind) if kind else None
+        return _Running(value, op.operands[0], dim, direction, is_reverse) if direction else None
 
 
 @dataclass(frozen=True)
