@@ -11,7 +11,17 @@ from collections.abc import Iterator, KeysView, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dtensor.dialect.mlir import Value, every, ir, made_by, maker_of, ops_of, replace_op, terminator
+from dtensor.dialect.mlir import (
+    Value,
+    block_of,
+    every,
+    ir,
+    made_by,
+    maker_of,
+    ops_of,
+    replace_op,
+    terminator,
+)
 from dtensor.dialect.names import FREE, MANUAL
 from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, direction_of
 
@@ -260,8 +270,14 @@ def never_changed(value: Value) -> Value | None:
     if not isinstance(block, ir.Block) or block.owner.name != "stablehlo.while":
         return None
     loop: ir.Operation = block.owner.operation
-    slot = int(ir.BlockArgument(value).arg_number)
-    return loop.operands[slot] if slot in never_changed_in(loop) else None
+    slot, body = int(ir.BlockArgument(value).arg_number), loop.regions[1].blocks[0]
+    is_kept = terminator(body).operands[slot] == body.arguments[slot]
+    return loop.operands[slot] if is_kept else None
+
+
+def outside(value: Value, block: ir.Block) -> Value | None:
+    """What a value that a block of a loop reads is outside of it; None if the loop changes it."""
+    return never_changed(value) if block_of(value) == block else value
 
 
 def never_changed_in(loop: ir.Operation) -> set[int]:

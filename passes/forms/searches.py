@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from dtensor.dialect import build
 from dtensor.dialect.mlir import (
     Value,
-    block_of,
     ir,
     is_read,
     made_by,
@@ -21,7 +20,7 @@ from dtensor.passes.ops.attributes import integers, shape_of, splat_of, spread_d
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
-from dtensor.passes.program import trip_count
+from dtensor.passes.program import never_changed_in, outside, trip_count
 
 
 def replace_search(loop: ir.Operation, function: Rewriting) -> None:
@@ -55,7 +54,6 @@ class _Bisection:
         high: which one is the upper end.
         middle: where the table is read.
         goes_down: whether the upper end moves.
-        fixed: what the body's arguments are that never change.
     """
 
     loop: ir.Operation
@@ -63,7 +61,6 @@ class _Bisection:
     high: int
     middle: Value
     goes_down: Value
-    fixed: dict[Value, Value]
     queries: list[Value] = field(default_factory=list)
     table: Value | None = None
 
@@ -72,13 +69,8 @@ class _Bisection:
         """The loop, if its carried values are two ends, a counter and what never changes."""
         body = loop.regions[1].blocks[0]
         arguments, given = list(body.arguments), list(terminator(body).operands)
-        fixed = {
-            argument: loop.operands[k]
-            for k, argument in enumerate(arguments)
-            if given[k] == argument
-        }
         read = [k for k, result in enumerate(loop.results) if is_read(result)]
-        moving = [k for k in read if arguments[k] not in fixed]
+        moving = [k for k in read if k not in never_changed_in(loop)]
         if len(moving) != 1:
             return None
         high = moving[0]
@@ -88,7 +80,7 @@ class _Bisection:
         down, middle = choice[:2]
         for low, value in enumerate(given):
             if _made_by(value, "select") == [down, arguments[low], middle]:
-                found = _Bisection(loop, low, high, middle, down, fixed)
+                found = _Bisection(loop, low, high, middle, down)
                 return found if found._halves() else None
         return None
 
@@ -117,9 +109,11 @@ class _Bisection:
         if not 0 < most <= size or trips < most.bit_length():
             return None
         element = ir.RankedTensorType(self.middle.type).element_type
+        inside = (self.table, *self.queries)
+        given = [found for value in inside if (found := self._outside(value)) is not None]
         op = build.search(
-            self.fixed.get(self.table, self.table),
-            [self.fixed.get(query, query) for query in self.queries],
+            given[0],
+            given[1:],
             most,
             element,
             loc=self.loop.location,
@@ -139,14 +133,14 @@ class _Bisection:
             seen[value] = self._is_read(value, seen)
         return seen[value]
 
-    def _is_fixed(self, value: Value) -> bool:
-        return value in self.fixed or block_of(value) != self.loop.regions[1].blocks[0]
+    def _outside(self, value: Value) -> Value | None:
+        return outside(value, self.loop.regions[1].blocks[0])
 
     def _is_read(self, value: Value, seen: dict[Value, bool]) -> bool:
         shape = shape_of(self.middle)
         if splat_of(value) is not None:
             return True
-        if self._is_fixed(value):
+        if self._outside(value) is not None:
             if shape_of(value) == shape and value not in self.queries:
                 self.queries.append(value)
             return shape_of(value) == shape
@@ -154,7 +148,7 @@ class _Bisection:
         if table is not None and shape_of(value) == shape:
             is_first = self.table is None or self.table == table
             self.table = table
-            return self._is_fixed(table) and is_first
+            return self._outside(table) is not None and is_first
         maker = maker_of(value)
         return (
             maker is not None

@@ -15,7 +15,7 @@ from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import Numbers, known_integers, of_each_trip
 from dtensor.passes.ops.padding import PART
 from dtensor.passes.ops.scatter import overwrites
-from dtensor.passes.program import counted, never_changed_in, trip_count
+from dtensor.passes.program import counted, never_changed_in, outside, trip_count
 
 _MOST = 8  # parts of what one trip reads
 
@@ -117,7 +117,7 @@ class Trips:
 
     def array(self, site: RowAccess) -> Value:
         """The array that is read, as it stands outside of the loop."""
-        found = self._outside(site.op.operands[0])
+        found = outside(site.op.operands[0], self.body)
         assert found is not None, "an array that never changes"
         return found
 
@@ -145,20 +145,11 @@ class Trips:
         """The element of a table of numbers that each trip reads, as of `jnp.arange(n)`."""
         if op.name != DYNAMIC_SLICE or len(shape_of(op.operands[0])) != 1:
             return None
-        place, table = self.number_of(op.operands[1]), self._outside(op.operands[0])
+        place, table = self.number_of(op.operands[1]), outside(op.operands[0], self.body)
         numbers = None if place is None or table is None else known_integers(table)
         if place is None or numbers is None:
             return None
         found: Numbers = numbers[np.clip(place, 0, len(numbers) - 1)]
-        return found
-
-    def _outside(self, value: Value) -> Value | None:
-        """A value of the body that never changes, as it stands outside of the loop; or None."""
-        if block_of(value) != self.body:
-            return value
-        is_argument = isinstance(value.owner, ir.Block)
-        k = ir.BlockArgument(value).arg_number if is_argument else -1
-        found: Value | None = self.loop.operands[k] if k in self.fixed else None
         return found
 
     def number_of(self, value: Value) -> Numbers | None:
@@ -203,7 +194,7 @@ class Trips:
 
     def rows_of(self, op: ir.Operation) -> RowAccess | None:
         """The rows that a slice walks which takes some elements alone of each; None of others."""
-        if op.name != DYNAMIC_SLICE or self._outside(op.operands[0]) is None:
+        if op.name != DYNAMIC_SLICE or outside(op.operands[0], self.body) is None:
             return None
         pairs = zip(shape_of(op.operands[0]), kept_of(op), strict=True)
         cut = [d for d, (size, kept) in enumerate(pairs) if kept != size]
@@ -227,7 +218,7 @@ class Trips:
 
     def _read(self, op: ir.Operation) -> RowAccess | None:
         """Where an operation reads an array that never changes."""
-        is_fixed = op.name == DYNAMIC_SLICE and self._outside(op.operands[0]) is not None
+        is_fixed = op.name == DYNAMIC_SLICE and outside(op.operands[0], self.body) is not None
         return self.walk(op) if is_fixed else None
 
     def _write(self, k: int) -> RowAccess | None:

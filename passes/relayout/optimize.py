@@ -17,7 +17,6 @@ from dtensor.dialect.mlir import (
     maker_of,
     reader_of,
     replace_op,
-    terminator,
 )
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
@@ -25,7 +24,7 @@ from dtensor.passes.ops.attributes import itemsize
 from dtensor.passes.ops.elementwise import CONVERT
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import opdef, rule_of
-from dtensor.passes.program import WHILE, Scope
+from dtensor.passes.program import WHILE, Scope, outside
 from dtensor.passes.relayout.values import Relayouts
 
 
@@ -203,34 +202,19 @@ def hoist_invariants(work: Relayouts) -> bool:
             continue
         value = op.operands[0]
         before, after = work.layout(value), work.after(op)
-        outside = _outside(value, op, loop)
-        if outside is None or before is None or work.layout(outside) != before:
+        given = outside(value, op.block)
+        if given is None or before is None or work.layout(given) != before:
             continue
         if not work.seconds(value, before, after):
             continue
         why = "the loop does not change the value: moved in front of it"
-        made = work.create(outside, after, ir.InsertionPoint(loop), number, why)
+        made = work.create(given, after, ir.InsertionPoint(loop), number, why)
         around = work.scopes[number].parent
         assert around is not None, "the block of a loop"
         work.scopes[-1] = around
         work.replace(number, made)
         changed = True
     return changed
-
-
-def _outside(value: Value, op: ir.Operation, loop: ir.Operation) -> Value | None:
-    """What an invariant value is called in front of the loop; None if it is not invariant."""
-    owner = value.owner
-    if not isinstance(owner, ir.Block):
-        return value if owner.operation.block != op.block else None
-    if owner.owner.operation != loop:
-        return value
-    slot = ir.BlockArgument(value).arg_number
-    body = loop.regions[1].blocks[0]
-    if terminator(body).operands[slot] != body.arguments[slot]:
-        return None
-    outside: Value = loop.operands[slot]
-    return outside
 
 
 def _again(
