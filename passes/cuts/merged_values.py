@@ -11,7 +11,7 @@ from dtensor.passes.cuts.merged_dims import MergedDims, among, sizes_of, starts_
 from dtensor.passes.cuts.names import BROADCAST, DOT, REDUCE, RESHAPE, TRANSPOSE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.expansion.indices import index_element
-from dtensor.passes.ops.attributes import integer, integers, shape_of, splat_of
+from dtensor.passes.ops.attributes import elements_of, integer, integers, shape_of, splat_of
 from dtensor.passes.ops.batched import copied
 from dtensor.passes.ops.rows import IOTA
 from dtensor.passes.ops.table import opdef
@@ -42,7 +42,7 @@ class Merges:
         left: dict[Value, int] = {}  # elements that are merged after all, if a value is not
         for result, (op, _) in reversed(self.written.items()):
             count = self._left(result, left)
-            if count <= sum(map(_elements, self._merged(op))):
+            if count <= sum(map(elements_of, self._merged(op))):
                 left[result] = count
         stands, now = self.apart.keys() - self.written.keys(), dict[Value, Value]()
         for result, (op, whole) in self.written.items():
@@ -59,7 +59,7 @@ class Merges:
         given = [list(op.results) for op in users(value)]
         known = [left.get(result) for results in given for result in results]
         count = sum(n for n in known if n is not None)
-        return count + _elements(value) if None in known or [] in given else count
+        return count + elements_of(value) if None in known or [] in given else count
 
     def _merged(self, op: ir.Operation) -> list[Value]:
         return [value for value in op.operands if value in self.apart]
@@ -149,7 +149,3 @@ def counted(make: Builder, groups: MergedDims, dim: int, element: str) -> Value:
         for k in range(len(group))
     ]
     return make.convert(make.combined("add", parts), element)
-
-
-def _elements(value: Value) -> int:
-    return math.prod(shape_of(value))

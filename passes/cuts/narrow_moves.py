@@ -15,7 +15,7 @@ from dtensor.dialect.names import SPLICE
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import CONVERT, CUTS, REVERSE, WINDOWED
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.ops.attributes import element_of, itemsize, shape_of
+from dtensor.passes.ops.attributes import element_of, elements_of, itemsize, shape_of
 from dtensor.passes.ops.narrow import Narrow
 from dtensor.passes.ops.table import opdef
 
@@ -107,7 +107,7 @@ def _only_reorders(op: ir.Operation) -> bool:
     is_local = opdef(op.name).moves_only and op.name not in _MOVES and not len(op.regions)
     if not (is_local and opdef(op.name).fuses and len(op.operands) == 1):
         return False
-    return math.prod(shape_of(op.operands[0])) == math.prod(shape_of(op.results[0]))
+    return elements_of(op.operands[0]) == elements_of(op.results[0])
 
 
 def _is_as_large(op: ir.Operation) -> bool:

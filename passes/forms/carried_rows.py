@@ -19,7 +19,7 @@ from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.names import DYNAMIC_SLICE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_forms import is_split, say_changes, say_numbers
-from dtensor.passes.forms.trips import RowAccess, Trips, kept_of, start_operand
+from dtensor.passes.forms.trips import RowAccess, Trips, start_operand, touched_sizes
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.numbers import Numbers
 from dtensor.passes.program import copy_to
@@ -102,7 +102,7 @@ class _Array:
         write, array = self.write, reader.operands[0]
         if reader.name != DYNAMIC_SLICE or reader.block != self.trips.body:
             return None
-        if tuple(kept_of(reader)) != with_sizes(shape_of(array), write.dim, write.rows):
+        if tuple(touched_sizes(reader)) != with_sizes(shape_of(array), write.dim, write.rows):
             return None
         places = self.trips.number_of(reader.operands[start_operand(reader, write.dim)])
         last = shape_of(array)[write.dim] - write.rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, every, ir, operation_of, ops_of
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.attributes import elements_of
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.table import opdef
@@ -52,15 +52,8 @@ def _reduces(op: ir.Operation) -> bool:
     """Whether an operation computes something smaller of an array."""
     if is_scalar_work(op) or opdef(op.name).moves_only or not op.operands:
         return False
-    sizes = [_size(value) for value in op.operands]
-    return max(sizes) >= _SMALLER * sum(map(_size, op.results)) > 0
-
-
-def _size(value: Value) -> int:
-    found = 1
-    for size in shape_of(value):
-        found *= size
-    return found
+    sizes = [elements_of(value) for value in op.operands]
+    return max(sizes) >= _SMALLER * sum(map(elements_of, op.results)) > 0
 
 
 def _move(

@@ -28,7 +28,7 @@ from dtensor.passes.forms.walked import (
     product_walks,
     walk_alike,
 )
-from dtensor.passes.ops.attributes import dot_pairs, element_of, integers, shape_of
+from dtensor.passes.ops.attributes import dot_pairs, element_of, elements_of, integers, shape_of
 from dtensor.passes.ops.batched import Batched, copied
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.contraction import dot_numbers
@@ -198,7 +198,7 @@ class _Region:
     spared: dict[Value, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.most = _MOST * max(_size(row.gather.results[0]) for row in self.rows)
+        self.most = _MOST * max(elements_of(row.gather.results[0]) for row in self.rows)
         self.labels = sorted(labels_of(self.rows[0].walked))
 
     @staticmethod
@@ -211,7 +211,7 @@ class _Region:
         if not region._read() or _LEAST * region.sent > sum(region.spared.values()):
             return None
         tables = {row.gather.operands[0] for row in rows}
-        return region if region.sent < sum(map(_size, tables)) else None
+        return region if region.sent < sum(map(elements_of, tables)) else None
 
     def _read(self) -> bool:
         first = self.rows[0].gather
@@ -234,7 +234,7 @@ class _Region:
         """Whether an op that reads rows does so for each shard, or reduces them."""
         is_linear = self._is_linear(op)
         if not is_linear:
-            self.spared |= {v: _size(v) for v in op.operands if v in self.linear}
+            self.spared |= {v: elements_of(v) for v in op.operands if v in self.linear}
         match op.name:
             case "stablehlo.dot_general":
                 found = self._product(op)
@@ -244,10 +244,14 @@ class _Region:
                 found = moved_walks(op, self.walks)
         result = op.results[0]
         if op in self.joins:
-            self.sent += _size(result)
-            self.spared |= {result: _size(result)} if is_linear else {}
+            self.sent += elements_of(result)
+            self.spared |= {result: elements_of(result)} if is_linear else {}
             return True
-        if found is None or sorted(labels_of(found)) != self.labels or _size(result) > self.most:
+        if (
+            found is None
+            or sorted(labels_of(found)) != self.labels
+            or elements_of(result) > self.most
+        ):
             return False
         self.walks[result] = found
         self.linear |= {result} if is_linear else set()
@@ -275,7 +279,7 @@ class _Region:
         if not walk_alike(walks[0], walks[1], (*batching, *summed)):
             return None
         lengths = shape_of(op.operands[0])
-        if _size(op.results[0]) * math.prod(lengths[d] for d, _ in summed) > self.most:
+        if elements_of(op.results[0]) * math.prod(lengths[d] for d, _ in summed) > self.most:
             return None
         if not labels_of([walks[0][d] for d, _ in summed]):
             return product_walks(op, walks)
@@ -353,7 +357,3 @@ class _Written:
         mine = make.reshape(make.spread(mine, sizes, [0, *order]), shape)
         given = self.to.all(value)
         return make.select(mine, given, make.identity(kind, given.type))
-
-
-def _size(value: Value) -> int:
-    return math.prod(shape_of(value))

@@ -189,21 +189,21 @@ class Trips:
             return (
                 self._along(op, IndexNumbers.of(op).gone[0]) if self._puts_row(op, sizes) else None
             )
-        cut = [d for d, kept in enumerate(kept_of(op)) if kept != sizes[d]]
+        cut = [d for d, kept in enumerate(touched_sizes(op)) if kept != sizes[d]]
         return self._along(op, cut[0]) if len(cut) == 1 else None
 
     def rows_of(self, op: ir.Operation) -> RowAccess | None:
         """The rows that a slice walks which takes some elements alone of each; None of others."""
         if op.name != DYNAMIC_SLICE or outside(op.operands[0], self.body) is None:
             return None
-        pairs = zip(shape_of(op.operands[0]), kept_of(op), strict=True)
+        pairs = zip(shape_of(op.operands[0]), touched_sizes(op), strict=True)
         cut = [d for d, (size, kept) in enumerate(pairs) if kept != size]
         sites = [self._along(op, d) for d in cut] if len(cut) > 1 else []
         return next((site for site in sites if site is not None), None)
 
     def _along(self, op: ir.Operation, dim: int) -> RowAccess | None:
         """An operation that takes next rows along a dimension; None if it does not."""
-        rows, size = kept_of(op)[dim], shape_of(op.operands[0])[dim]
+        rows, size = touched_sizes(op)[dim], shape_of(op.operands[0])[dim]
         places = self.number_of(RowAccess(op, dim, 0, rows, rows).start)
         if places is None:
             return None
@@ -259,7 +259,7 @@ def start_operand(op: ir.Operation, dim: int) -> int:
     return {DYNAMIC_SLICE: 1 + dim, DYNAMIC_UPDATE_SLICE: 2 + dim, SCATTER: 1}[op.name]
 
 
-def kept_of(op: ir.Operation) -> list[int]:
+def touched_sizes(op: ir.Operation) -> list[int]:
     """How much of each dimension a slice reads, or an update writes; of a scatter, the least."""
     if op.name == SCATTER:
         return [1] * len(shape_of(op.operands[0]))
@@ -268,7 +268,7 @@ def kept_of(op: ir.Operation) -> list[int]:
 
 def _may_walk(op: ir.Operation, count: int) -> bool:
     """Whether so many trips may take all rows of an array, but for few."""
-    pairs = zip(shape_of(op.operands[0]), kept_of(op), strict=True)
+    pairs = zip(shape_of(op.operands[0]), touched_sizes(op), strict=True)
     return any(kept < size and count <= size for size, kept in pairs)
 
 

@@ -35,8 +35,6 @@ from dtensor.passes.program import WHILE
 _MOST = 64  # values around loops
 _LOOPS = 6  # that are turned together
 
-Use = tuple[ir.Operation, int]  # an operation, and which of its operands
-
 
 def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
     """Turn a loop, and those that it shares rows with, if less is reversed then."""

@@ -15,7 +15,7 @@ from dtensor.passes.cuts.names import DYNAMIC_SLICE, SCATTER
 from dtensor.passes.cuts.pieces import At
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_forms import added_rows, say_numbers
-from dtensor.passes.forms.trips import RowAccess, Trips, kept_of, start_operand
+from dtensor.passes.forms.trips import RowAccess, Trips, start_operand, touched_sizes
 from dtensor.passes.ops.attributes import element_of, shape_of
 from dtensor.passes.ops.elements import element_kind
 
@@ -109,7 +109,7 @@ class WalkedArrays:
         """Whether an operation reads few rows of what is written, at places that are known."""
         if op.name != DYNAMIC_SLICE or operand or op.block != self.trips.body:
             return False
-        rows, size = kept_of(op)[write.dim], shape_of(op.operands[0])[write.dim]
+        rows, size = touched_sizes(op)[write.dim], shape_of(op.operands[0])[write.dim]
         places = self.trips.number_of(op.operands[start_operand(op, write.dim)])
         if places is None or rows > _TIMES * write.rows:
             return False
@@ -165,7 +165,7 @@ def _turn(op: ir.Operation, dim: int, array: Value | None, function: Rewriting) 
     array = op.operands[0] if array is None else array
     first = at if op.name == SCATTER else at - dim
     last = first + 1 if op.name == SCATTER else len(op.operands)
-    rows = kept_of(op)[dim]
+    rows = touched_sizes(op)[dim]
     starts = [_wide(make, value) for value in list(op.operands)[first:last]]
     starts[at - first] = make.binary("subtract", shape_of(array)[dim] - rows, starts[at - first])
     if op.name == SCATTER:

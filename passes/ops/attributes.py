@@ -36,9 +36,14 @@ def itemsize(value: Value) -> float:
     return element_bytes(element_of(value))
 
 
+def elements_of(value: Value) -> int:
+    """How many elements a value has."""
+    return math.prod(shape_of(value))
+
+
 def size_bytes(value: Value) -> float:
     """Bytes of a value."""
-    return math.prod(shape_of(value)) * itemsize(value)
+    return elements_of(value) * itemsize(value)
 
 
 def constant_of(value: Value) -> ir.Operation | None:
