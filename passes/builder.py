@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from dtensor.dialect.mlir import Value, ir
@@ -36,6 +37,17 @@ class Builder(Shaper):
             return one, other
         shape = self.shape_of(one) or self.shape_of(other)
         return self.broadcast(one, shape), self.broadcast(other, shape)
+
+    def of_one_shape(self, one: Value, other: Value) -> tuple[Value, Value]:
+        """Two values whose first dimensions are the same, both broadcast to what they have in all.
+
+        One of them may have one element along a dimension, or have fewer dimensions.
+        """
+        shapes = self.shape_of(one), self.shape_of(other)
+        pairs = itertools.zip_longest(*shapes, fillvalue=1)
+        shape = [there if here == 1 else here for here, there in pairs]
+        first = self.broadcast(one, shape, range(len(shapes[0])))
+        return first, self.broadcast(other, shape, range(len(shapes[1])))
 
     def binary(self, name: str, left: Operand, right: Operand) -> Value:
         """An element-wise op whose result has the type of `left`; `name` without the dialect."""

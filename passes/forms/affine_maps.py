@@ -32,7 +32,7 @@ def composed(
 
     def mapped(row: Key, column: Mapping[Key, Value]) -> list[Value]:
         found = [(after[row, i], value) for i, value in column.items() if (row, i) in after]
-        return [make.binary("multiply", *pair) for pair in found]
+        return [make.binary("multiply", *make.of_one_shape(*pair)) for pair in found]
 
     columns = {c: {i: v for (i, d), v in before.items() if d == c} for _, c in entries}
     found = [make.combined("add", mapped(row, columns[c])) for row, c in entries]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Builder, filling
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.ops.attributes import CONSTANT, splat_of
 from dtensor.passes.ops.elementwise import is_scalar_work
 
@@ -69,10 +70,16 @@ def scanned(
 ) -> list[Value]:
     """The scan of some values, ahead of an operation; `make` takes notice of it.
 
-    `combine` writes what the scalars of an earlier and of a later element combine to.
+    `combine` writes what the scalars of an earlier and of a later element combine to; of values of
+    several shapes, what their rows do.
     """
     point = ir.InsertionPoint(before)
-    scan = build.scan(values, dim, is_reverse, loc=before.location, ip=point)
+    rows = None
+    if len({tuple(make.shape_of(value)) for value in values}) > 1:
+        half = [with_sizes(shape, dim, shape[dim] // 2) for shape in map(make.shape_of, values)]
+        types = [make.element_of(value) for value in values]
+        rows = [make.tensor_type(*each) for each in zip(half, types, strict=True)]
+    scan = build.scan(values, dim, is_reverse, rows, loc=before.location, ip=point)
     make.note(scan)
     block, count = scan.regions[0].blocks[0], len(values)
     inner, arguments = filling(block), list(block.arguments)

@@ -7,6 +7,7 @@ G[t] = L[t] + H[t+1], and an operand's gradient is G[t] times the derivatives of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -19,6 +20,7 @@ from dtensor.passes.forms.affine_maps import composed
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.terms import Term, evaluated
+from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.patterns import reverses, turned
 
 
@@ -61,6 +63,7 @@ class _Writing:
         self.is_reverse = all(turned(v, self.dim) is not None for v in gradient.scan.inputs)
         self.x = [self._straight(value) for value in gradient.scan.inputs]
         self.size = self.make.shape_of(self.x[0])[self.dim]
+        self.least = min(self.x, key=lambda value: math.prod(self.make.shape_of(value)))
         self._before: dict[int, Value] = {}
 
     @staticmethod
@@ -76,9 +79,13 @@ class _Writing:
         read += [value for value in gradient.cotangents if value is not None]
         if any(places.get(value, -1) >= places[first] for value in read):
             return None  # an argument of the block has no place
-        types = {str(value.type) for value in read}
-        if len(types) > 1 or not gradient.reads <= set(gradient.scans):
+        elements = {str(ir.ShapedType(value.type).element_type) for value in read}
+        if len(elements) > 1 or not gradient.reads <= set(gradient.scans):
             return None
+        shapes = [shape_of(value) for value in gradient.scan.inputs]
+        for block in _blocks(gradient.active, gradient.steps):
+            if any(shapes[k] != shapes[block[0]] for k in block):
+                return None
         return _Writing(gradient, first, places, stands, function)
 
     def write(self) -> None:
@@ -97,7 +104,7 @@ class _Writing:
             for k, value in enumerate(gradient.cotangents)
             if value is not None
         }
-        steps = {(k, j): gradient.derivative(j, 0, k) for k in active for j in active}
+        steps = gradient.steps
         whole = dict(given)
         for block in _blocks(active, steps):
             for k, later in self._passed_on(block, steps, given).items():
@@ -109,9 +116,11 @@ class _Writing:
             for j in active:
                 derivative = gradient.derivative(j, 1, k)
                 term = self._times(derivative, whole[j])
-                if term is not None and self._starts_with_zero(derivative):
+                if term is None:
+                    continue
+                if self._starts_with_zero(derivative):
                     term = self._without_first(term)
-                total = self._plus(total, term)
+                total = self._plus(total, self._summed_to(term, self.x[k]))
             assert total is not None, "what was recognised is not zero"
             found[k] = total
         return found
@@ -137,7 +146,7 @@ class _Writing:
         self, block: Sequence[int], steps: dict[tuple[int, int], Term], given: dict[int, Value]
     ) -> dict[int, Value]:
         """What the loss changes with the scans before each element, through that element."""
-        make, first = self.make, self.x[0]
+        make, first = self.make, self.x[block[0]]
         starts: list[Value] = []
         for k in block:
             total = None
@@ -148,6 +157,8 @@ class _Writing:
         is_sum = len(block) == 1 and steps[block[0], block[0]] == 1
         entries = [] if is_sum else [(k, j) for k in block for j in block]
         factors = [self._value(steps[entry]) for entry in entries]
+        if len(block) > 1:
+            factors = [make.of_one_shape(factor, first)[0] for factor in factors]
         both = _plus if is_sum else partial(composed, entries, block)
         found = scanned(self.first, [*factors, *starts], self.dim, not self.is_reverse, both, make)
         return dict(zip(block, found[len(factors) :], strict=True))
@@ -158,16 +169,28 @@ class _Writing:
         value: Value = evaluated(
             term,
             self._leaf,
-            lambda number: make.constant_like(number, self.x[0]),
-            lambda name, a, b: make.binary(names[name], a, b),
+            lambda number: make.constant_like(number, self.least),
+            lambda name, a, b: make.binary(names[name], *make.of_one_shape(a, b)),
         )
         return value
+
+    def _summed_to(self, value: Value, like: Value) -> Value:
+        """The sum over the dimensions along which another value has one element, or none."""
+        make = self.make
+        shape, sizes = make.shape_of(like), make.shape_of(value)
+        for d in reversed(range(len(sizes))):
+            if sizes[d] != 1 and (d >= len(shape) or shape[d] == 1) and d != self.dim:
+                value = make.reduced(value, d, "sum")
+                value = make.regrouped(value, d, 1, count=0)
+        return make.reshape(value, shape)
 
     def _times(self, term: Term, value: Value) -> Value | None:
         """A derivative times a value; None of zero."""
         if term == 0:
             return None
-        return value if term == 1 else self.make.binary("multiply", self._value(term), value)
+        if term == 1:
+            return value
+        return self.make.binary("multiply", *self.make.of_one_shape(self._value(term), value))
 
     def _plus(self, left: Value | None, right: Value | None) -> Value | None:
         if left is None or right is None:

@@ -8,6 +8,7 @@ gives is recognised by computing it in finite fields, and so need not be written
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -66,13 +67,15 @@ class Gradient:
         """
         scan = group[0]
         size = shape_of(scan.root.results[0])[scan.dim]
-        if not scan.is_by_element or size > _MOST_ELEMENTS or len(scan.inputs) > _MOST_OPERANDS:
+        if size > _MOST_ELEMENTS or len(scan.inputs) > _MOST_OPERANDS:
+            return None
+        rows = FieldRows(scan.dim, max(map(shape_of, scan.inputs), key=math.prod))
+        if not all(rows.is_whole(value) for value in scan.inputs):
             return None
         terms = [term_of(scan, scan.pairs[k]) for k in range(len(scan.inputs))]
         if None in terms:
             return None
         scans = {scan.inputs.index(each.inputs[0]): each.root.results[0] for each in group}
-        rows = FieldRows(scan.dim, shape_of(scan.root.results[0]))
         gradient = Gradient(scan, terms, scans, rows)
         return gradient if gradient._is_one(group, ops) else None
 
@@ -90,7 +93,7 @@ class Gradient:
         if not taken or not (reads or (self._is_sum and len(taken) <= _MOST)):
             return False
         self._evaluate(ops, [] if reads else taken)
-        known = {self._bytes(value): value for value in reversed(taken) if value in self.rows.known}
+        known = {self._key(value): value for value in reversed(taken) if value in self.rows.known}
         read = list(known.values())[::-1]
         before = self._before() if 0 < len(read) <= _MOST else None
         if before is None:
@@ -110,7 +113,7 @@ class Gradient:
 
     @property
     def _wholes(self) -> list[Value]:
-        return [value for value in self.rows.known if shape_of(value) == self.rows.shape]
+        return [value for value in self.rows.known if self.rows.is_whole(value)]
 
     @property
     def _is_sum(self) -> bool:
@@ -123,20 +126,24 @@ class Gradient:
         self, expected: dict[int, FieldRow], made: Sequence[Value], places: dict[Value, int]
     ) -> list[Found]:
         """Which values are gradients, or the sum of one and of something that stands before it."""
-        wholes = {self._bytes(value): value for value in reversed(self._wholes)}
+        wholes = {self._key(value): value for value in reversed(self._wholes)}
         found: list[Found] = []
         for k, row in expected.items():
+            shape = shape_of(self.scan.inputs[k])
+            fitting = [value for value in made if shape_of(value) == shape]
             own = row.tobytes()
-            same: list[Found] = [(v, k, None) for v in made if self._bytes(v) == own]
-            for value in made if not same else []:
-                rest = wholes.get(less(self.rows.known[value], row).tobytes())
+            same: list[Found] = [(v, k, None) for v in fitting if self._key(v)[0] == own]
+            for value in fitting if not same else []:
+                difference = less(self.rows.known[value], row)
+                rest = wholes.get((difference.tobytes(), tuple(shape)))
                 if rest is not None and places.get(rest, -1) < places[value]:
                     same.append((value, k, rest))
             found += same
         return found
 
-    def _bytes(self, value: Value) -> bytes:
-        return self.rows.known[value].tobytes()
+    def _key(self, value: Value) -> tuple[bytes, tuple[int, ...]]:
+        """What values have in common that are the same."""
+        return self.rows.known[value].tobytes(), tuple(shape_of(value))
 
     def _evaluate(self, ops: Sequence[ir.Operation], more: Sequence[Value]) -> None:
         """Compute all that reads the operands, or some more values, and what else that reads."""
@@ -163,17 +170,19 @@ class Gradient:
         for op in ops:
             if op.name in ("stablehlo.slice", "stablehlo.pad"):
                 value = op.operands[0]
-                is_whole = shape_of(value) == self.rows.shape
-                if is_whole and shape_of(op.results[0])[d] < self.rows.shape[d]:
+                if self.rows.is_whole(value) and shape_of(op.results[0])[d] < self.rows.shape[d]:
                     found[value] = op
         return list(found)
 
     def _assignments(self, read: Sequence[Value]) -> Iterator[list[Value | None]]:
         """Which values may be what the loss changes with each scan: of one scan, then of more."""
-        for k, value in product(self.scans, read):
-            yield [value if j == k else None for j in range(self._count)]
+        shapes = {k: shape_of(self.scan.inputs[k]) for k in self.scans}
+        fitting = {k: [v for v in read if shape_of(v) == shape] for k, shape in shapes.items()}
+        for k in self.scans:
+            for value in fitting[k]:
+                yield [value if j == k else None for j in range(self._count)]
         if len(self.scans) > 1 and len(read) <= 3:
-            for chosen in product([None, *read], repeat=len(self.scans)):
+            for chosen in product(*[[None, *values] for values in fitting.values()]):
                 if sum(value is not None for value in chosen) > 1:
                     given = dict(zip(self.scans, chosen, strict=True))
                     yield [given.get(j) for j in range(self._count)]
@@ -234,14 +243,22 @@ class Gradient:
             ]
         return sorted(found)
 
+    @property
+    def steps(self) -> dict[tuple[int, int], Term]:
+        """Of each two scans that the loss changes with, what one passes on to the other."""
+        active = self.active
+        return {(k, j): self.derivative(j, 0, k) for k in active for j in active}
+
     def _gradients(self, before: Sequence[FieldRow]) -> dict[int, FieldRow]:
         """The gradient of each operand, if these are the cotangents."""
         x, active = [self.rows.known[value] for value in self.scan.inputs], self.active
+        dims = [self.rows.long_dims(value) for value in self.scan.inputs]
         zero = np.zeros_like(x[0])
         given = [zero if v is None else self.rows.known[v] for v in self.cotangents]
 
         def at(j: int, side: int, k: int) -> FieldRow:
-            return self._in_fields(self.derivative(j, side, k), (before, x))
+            found = self._in_fields(self.derivative(j, side, k), (before, x))
+            return self.rows.sum_over(found, dims[j] - dims[k])
 
         steps = {(k, j): at(j, 0, k) for k in active for j in active}
         total = {k: zero for k in active}

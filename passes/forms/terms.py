@@ -8,6 +8,7 @@ from typing import Any
 from dtensor.dialect.mlir import Value, maker_of
 from dtensor.passes.forms.levels import AssociativeScan
 from dtensor.passes.ops.attributes import splat_number
+from dtensor.passes.ops.patterns import spreads_in_place
 
 Term = Any  # a number, a leaf (side of a pair, operand), or ("+" or "*", term, term)
 
@@ -35,6 +36,8 @@ def term_of(scan: AssociativeScan, value: Value) -> Term | None:
     number, op = splat_number(value), maker_of(value)
     if number is not None or op is None:
         return number
+    if op.name == "stablehlo.broadcast_in_dim" and not spreads_in_place(op):
+        return None
     terms = [term_of(scan, operand) for operand in op.operands]
     if None in terms:
         return None
@@ -47,6 +50,8 @@ def term_of(scan: AssociativeScan, value: Value) -> Term | None:
             return plus(a, times(-1.0, b))
         case "stablehlo.negate", [a]:
             return times(-1.0, a)
+        case "stablehlo.broadcast_in_dim", [a]:
+            return a
     return None
 
 

@@ -26,6 +26,12 @@ def is_zero(value: Value) -> bool:
     return splat_number(value) == 0 if numbers is None else bool((numbers == 0).all())
 
 
+def spreads_in_place(op: ir.Operation) -> bool:
+    """Whether each dimension of what a broadcast_in_dim reads is the same one of the result."""
+    dims = integers(op.attributes["broadcast_dimensions"])
+    return dims == list(range(len(dims)))
+
+
 def adds(op: ir.Operation) -> bool:
     """Whether an op combines elements by adding them up, as its body says."""
     return combiner(op.regions[0]) is Reduction.SUM

@@ -103,6 +103,42 @@ def test_gradients_of_any_size(mesh: Mesh, specs: list[Any], rows: int) -> None:
         run(grads, mesh, [specs, specs], array(rows), array(rows, 1), absolute=ROUNDING)
 
 
+def products(left: Any, right: Any) -> Any:
+    """Of two operands, which decay a third one, each along a dimension of its own."""
+    a, b, c = right
+    return left[0] * a, left[1] * b, left[2] * (a * b) + c
+
+
+def weighted(a: Any, b: Any) -> Any:
+    """What each place adds decays as the operands decay along the rows and the columns."""
+    operands = jnp.cos(a)[:, :, None], jnp.cos(b)[:, None, :], a[:, :, None] * b[:, None, :]
+    return lax.associative_scan(products, operands)[2]
+
+
+# Per form how many elements each shard sends: both scans take three rounds, in the last of which
+# nobody reads the products, and two arrays of all columns are shifted by one.
+BROADCAST: dict[str, tuple[Callable[..., Any], int]] = {
+    "one": (lambda a, b: recurrence(a[:, :1], b)[1], 28),
+    "reverse": (lambda a, b: recurrence(a[:, :1], b, reverse=True)[1], 28),
+    "products too": (lambda a, b: sum(recurrence(a[:, :1], b)), 36),
+    "of the middle": (lambda a, b: recurrence(a[:, None], jnp.stack([b, a], 1))[1], 60),
+    "two of three": (weighted, 102),
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", BROADCAST)
+@pytest.mark.parametrize("rows", [64, 61, 50])
+def test_gradients_of_operands_that_are_broadcast(name: str, rows: int) -> None:
+    """What is sent does not depend on how often the rows can be halved."""
+    loss, elements = BROADCAST[name]
+    a, b = array(rows), array(rows, 1)
+    compiled = run(gradients(loss), LINE, [ROWS, ROWS], a, b, out=ROWS, absolute=ROUNDING)
+    assert kinds(compiled) == {"shard_permute"}
+    if rows % 8 == 0:
+        assert sent(compiled) == elements * 4
+
+
 def test_gradients_of_complex_numbers_and_of_sixteen_bits() -> None:
     def loss(a: Any, b: Any) -> Any:
         turns = lax.associative_scan(affine, (0.9 * jnp.exp(1j * a), b + 0j))[1]
