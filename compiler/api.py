@@ -308,9 +308,8 @@ class JitFunction:
         Raises:
             BudgetError: it sends more, or otherwise, than one of the budgets allows.
         """
-        sent = sent_by(*self._sent[call])
         for budget in active_budgets():
-            budget.check(name_of(self._fn), sent)
+            budget.check(name_of(self._fn), sent_by(*self._sent[call]))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace the function and give it layouts, without running anything.

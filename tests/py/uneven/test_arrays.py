@@ -254,5 +254,5 @@ def test_nans_and_infinities_in_the_padding_are_not_what_jax_looks_for(donated: 
 def test_waiting_for_a_deleted_array_says_that_it_is_deleted() -> None:
     x = copy_to_mesh(X, ROWS)
     x.delete()
-    with pytest.raises(RuntimeError, match="x is deleted: its buffers were donated"):
+    with pytest.raises(RuntimeError, match="the array is deleted: its buffers were donated"):
         x.block_until_ready()
