@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from dtensor.dialect.mlir import Value, ir, made_by, reader_of
 from dtensor.passes.cuts.names import ADD
 
 
 def terms_of(op: ir.Operation) -> list[Value]:
     """The terms of the sum whose last addition this is, in order; none of an earlier one."""
-    return [] if _goes_on(op) else list(_terms(op))
+    found: list[Value] = []
+    last: ir.Operation | None = None if _goes_on(op) else op
+    while last is not None:
+        value, term = last.operands
+        first = made_by(ADD, value)
+        last = first if first is not None and _goes_on(first) else None
+        found += [term] if last is not None else [term, value]
+    return found[::-1]
 
 
 def _goes_on(op: ir.Operation) -> bool:
@@ -19,12 +24,3 @@ def _goes_on(op: ir.Operation) -> bool:
     if reader is None or reader.name != ADD or reader.operands[0] != op.results[0]:
         return False
     return bool(reader.parent == op.parent)
-
-
-def _terms(op: ir.Operation) -> Iterator[Value]:
-    first = made_by(ADD, op.operands[0])
-    if first is not None and _goes_on(first):
-        yield from _terms(first)
-    else:
-        yield op.operands[0]
-    yield op.operands[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -78,3 +79,12 @@ def test_layouts_are_not_asked_for_where_no_terms_are_padded_alike(
     run(jax.grad(lambda x: jnp.sum(x[:, :5] ** 2) + jnp.sum(x[:, 5:] ** 3)), LINE, [rows], x)
     with pytest.raises(AssertionError, match="asked"):
         run(gradient_of(), LINE, [rows], x)
+
+
+def test_sums_of_more_terms_than_python_nests_calls() -> None:
+    def lags(x: Any, weights: Any) -> Any:
+        padded = [jnp.pad(x, (0, k % 7))[: x.size] * weights[k] for k in range(1200)]
+        return functools.reduce(jnp.add, padded)
+
+    x, weights = numbers((16,)), numbers((1200,))
+    run(lags, LINE, [["x"], [UNSHARDED]], x, weights, out=["x"], absolute=1e-3)
