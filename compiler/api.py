@@ -20,7 +20,7 @@ from dtensor.compiler.border import (
     one_mesh,
     result_layouts,
 )
-from dtensor.compiler.budget import active_budgets
+from dtensor.compiler.budget import active_budgets, check_active
 from dtensor.compiler.calls import (
     TRACED,
     Donated,
@@ -308,8 +308,7 @@ class JitFunction:
         Raises:
             BudgetError: it sends more, or otherwise, than one of the budgets allows.
         """
-        for budget in active_budgets():
-            budget.check(name_of(self._fn), sent_by(*self._sent[call]))
+        check_active(name_of(self._fn), sent_by(*self._sent[call]))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace the function and give it layouts, without running anything.

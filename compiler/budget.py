@@ -140,6 +140,12 @@ def active_budgets() -> tuple[Budget, ...]:
     return _active.get()
 
 
+def check_active(name: str, collectives: Sequence[Collective]) -> None:
+    """Check a program that is about to run against each of them; see `Budget.check`."""
+    for budget in active_budgets():
+        budget.check(name, collectives)
+
+
 _active: ContextVar[tuple[Budget, ...]] = ContextVar("budgets", default=())
 
 

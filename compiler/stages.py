@@ -15,7 +15,7 @@ from jax.tree_util import default_registry
 from dtensor.compiler import driver
 from dtensor.compiler.arguments import array_of, converter, is_brought, move_of
 from dtensor.compiler.border import results_of
-from dtensor.compiler.budget import active_budgets
+from dtensor.compiler.budget import active_budgets, check_active
 from dtensor.compiler.calls import (
     TRACED,
     are_same,
@@ -226,12 +226,12 @@ class Compiled(Planned):
         """
         if self._source.target is not None:
             raise not_callable(self._source.name, self._source.target)
-        budgets = active_budgets()
+        has_budget = bool(active_budgets())
         quick, quick_tree = quick_flatten((args, kwargs))
         is_under_mesh = bool(get_abstract_mesh().axis_names)
         known_as = (quick_tree, quick_types(quick), is_under_mesh, jax.enable_x64.value)
         call = self._calls.get(known_as)
-        if call is not None and not budgets and is_eager():
+        if call is not None and not has_budget and is_eager():
             return call(quick)
         if becomes_program():
             raise TypeError(_TRACED)
@@ -245,10 +245,8 @@ class Compiled(Planned):
             call = self._calls[(is_under_mesh, *types)] = self.caller(types)
         if known_as[1] is not None and are_same(quick, leaves):
             self._calls[known_as] = call
-        if budgets:
-            sent = sent_by(self.collectives, self.moves(types))
-            for budget in budgets:
-                budget.check(self._source.name, sent)
+        if has_budget:
+            check_active(self._source.name, sent_by(self.collectives, self.moves(types)))
         return call(leaves)
 
     def moves(self, types: Sequence[ArrayType]) -> tuple[Move, ...]:

@@ -369,11 +369,8 @@ def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
             the host's memory.
     """
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
-        hint = "use copy_to_mesh for host arrays"
-        if isinstance(array, jax.core.Tracer):
-            hint = "a traced array is used as it is"
-        elif isinstance(array, DTensor):
-            hint = "it is used as it is"
+        is_as_it_is = isinstance(array, jax.core.Tracer | DTensor)
+        hint = "it is used as it is" if is_as_it_is else "use copy_to_mesh for host arrays"
         kind = type(array).__name__
         raise TypeError(f"from_jax needs a concrete jax.Array, got {kind}; {hint}")
     mesh = None if mesh is None else as_mesh(mesh)

@@ -10,7 +10,6 @@ What all patterns read:
 - `pieces.py`: which elements of which values stand where in a value, along one dimension.
 - `elementwise.py`: what is computed of each element by itself, and so of slices as well.
 - `modes.py`: with which of its own elements a value was padded, as `jnp.pad` does in its modes.
-- `sums.py`: the terms of a sum.
 - `windows.py`: how the windows of a convolution or a reduction walk.
 - `shards.py`: which dimensions layouts split, before anything is planned.
 - `rewriting.py`: the function at hand, and what is erased of it; `names.py`: what cuts are.

@@ -14,8 +14,8 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import ADD, PAD
 from dtensor.passes.cuts.pieces import Piece, Source
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.sums import terms_of
 from dtensor.passes.ops.attributes import element_of, pad_numbers, shape_of, splat_number
+from dtensor.passes.ops.patterns import terms_of
 
 
 def join_pads(function: Rewriting) -> None:

@@ -16,8 +16,8 @@ from dtensor.dialect.mlir import Value, ir, made_by, reader_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import ADD, PAD
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.sums import terms_of
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, splat_number
+from dtensor.passes.ops.patterns import terms_of
 
 
 class _Padded(NamedTuple):

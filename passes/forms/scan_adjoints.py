@@ -7,7 +7,6 @@ G[t] = L[t] + H[t+1], and an operand's gradient is G[t] times the derivatives of
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -20,7 +19,7 @@ from dtensor.passes.forms.affine_maps import composed
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.terms import Term, evaluated
-from dtensor.passes.ops.attributes import shape_of
+from dtensor.passes.ops.attributes import elements_of, shape_of
 from dtensor.passes.ops.patterns import reverses, turned
 
 
@@ -63,7 +62,7 @@ class _Writing:
         self.is_reverse = all(turned(v, self.dim) is not None for v in gradient.scan.inputs)
         self.x = [self._straight(value) for value in gradient.scan.inputs]
         self.size = self.make.shape_of(self.x[0])[self.dim]
-        self.least = min(self.x, key=lambda value: math.prod(self.make.shape_of(value)))
+        self.least = min(self.x, key=elements_of)
         self._before: dict[int, Value] = {}
 
     @staticmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.dialect.mlir import Value, ir, maker_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, reader_of
 from dtensor.passes.ops.attributes import (
     constant_numbers,
     constant_of,
@@ -35,6 +35,29 @@ def spreads_in_place(op: ir.Operation) -> bool:
 def adds(op: ir.Operation) -> bool:
     """Whether an op combines elements by adding them up, as its body says."""
     return combiner(op.regions[0]) is Reduction.SUM
+
+
+_ADD = "stablehlo.add"
+
+
+def terms_of(op: ir.Operation) -> list[Value]:
+    """The terms of the sum whose last addition this is, in order; none of an earlier one."""
+    found: list[Value] = []
+    last: ir.Operation | None = None if _goes_on(op) else op
+    while last is not None:
+        value, term = last.operands
+        first = made_by(_ADD, value)
+        last = first if first is not None and _goes_on(first) else None
+        found += [term] if last is not None else [term, value]
+    return found[::-1]
+
+
+def _goes_on(op: ir.Operation) -> bool:
+    """Whether the one reader of a sum adds a further term to it, in the same block."""
+    reader = reader_of(op.results[0])
+    if reader is None or reader.name != _ADD or reader.operands[0] != op.results[0]:
+        return False
+    return bool(reader.parent == op.parent)
 
 
 def reverses(op: ir.Operation, dims: Sequence[int]) -> bool:

@@ -20,3 +20,14 @@ func.func @main(%a: tensor<8x6xf32>) -> tensor<8x6xf32> {
 func.func @main(%a: tensor<8x6xf32>) -> tensor<8x6xf32> {
   return %a : tensor<8x6xf32>
 }
+
+// -----
+
+// or with a mesh of Shardy's, which is read by the import.
+
+sdy.mesh @mesh = <["x"=2, "y"=4]>
+
+// expected-error @+1 {{does not read Shardy's; run dtensor-import before, which does}}
+func.func @main(%a: tensor<8x6xf32>) -> tensor<8x6xf32> {
+  return %a : tensor<8x6xf32>
+}
