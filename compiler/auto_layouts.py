@@ -18,7 +18,6 @@ from dtensor.compiler.layouts import path_text
 from dtensor.compiler.options import CompileOptions, check_arguments
 from dtensor.compiler.program import ArrayInfo
 from dtensor.compiler.source import Source
-from dtensor.compiler.summary import common, without_numbers
 from dtensor.compiler.targets.target import machine_of
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.diagnostics import error
@@ -37,6 +36,7 @@ from dtensor.passes.pipeline import Pipeline
 from dtensor.passes.planning.auto import Argument, AutoPlan, plan_arguments
 from dtensor.passes.planning.limits import EFFORTS
 from dtensor.passes.propagation.task import Task, read_pins
+from dtensor.passes.reports.grouping import common, without_numbers
 from dtensor.runtime.shardings import AnyMesh
 
 Carry = Mapping[int, int] | None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from dtensor.compiler.budget import Budget
 from dtensor.compiler.define_op import bodies_of
 from dtensor.compiler.options import CompileOptions
 from dtensor.dialect.context import make_context, parse_module
 from dtensor.dialect.diagnostics import did_you_mean
-from dtensor.dialect.errors import BudgetError, CompileError, StrictError
+from dtensor.dialect.errors import BudgetError, CompileError, MemoryLimitError, StrictError
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import bytecode_of, ir
@@ -33,6 +35,7 @@ After = Callable[[str, ir.Module], None]
 # Writing a location takes longer than all passes of its operation; what it frees is one context. So
 # it pays for the many small programs that single operations are, and not for a large one.
 _FEW_OPERATIONS = 64
+_ATTEMPTS = 3  # to need less memory
 _ELEMENTS = {"float32": "f32", "float64": "f64", "bfloat16": "bf16", "float16": "f16"}
 
 
@@ -52,6 +55,7 @@ class DriverResult:
         donated: indices of arguments whose memory the results may take; None if the pipeline does
             not report memory.
         argument_names: what messages call the arguments; their numbers if empty.
+        runs_as_written: whether the devices run kernels in the program's order.
     """
 
     bytecode: bytes
@@ -64,6 +68,7 @@ class DriverResult:
     local_flops: float
     donated: tuple[int, ...] | None
     argument_names: tuple[str, ...]
+    runs_as_written: bool
 
     @cached_property
     def memory(self) -> MemoryReport | None:
@@ -74,7 +79,8 @@ class DriverResult:
             module = parse_module(self.bytecode, self.filename)
             from dtensor.passes.reports.peak import memory_report
 
-            return memory_report(main_function(module), self.donated, self.argument_names)
+            function = main_function(module)
+            return memory_report(function, self.donated, self.argument_names, self.runs_as_written)
 
 
 def compile_module(
@@ -121,42 +127,41 @@ def compile_module(
         MemoryLimitError: one device would hold more than `max_bytes_per_device`.
     """
 
+    def attempt(is_strict: bool, bytes_to_free: float) -> _Attempt:
+        module = parse_module(source, filename)
+        for side, layouts in ((ARG_ATTRS, in_layouts), (RES_ATTRS, out_layouts)):
+            check_boundary_layouts(main_function(module), side, layouts)
+            set_boundary_layouts(main_function(module), side, layouts)
+        element = options.reduce_dtype
+        state = PassState(
+            mesh=mesh,
+            cost=options.cost,
+            machine=machine if options.machine is None else Machine.of(options.machine),
+            effort=options.effort,
+            reduce_element=None if element is None else _ELEMENTS[element],
+            is_strict=is_strict,
+            max_bytes_per_device=options.max_bytes_per_device,
+            bytes_to_free=bytes_to_free,
+            definitions=options.ops,
+            bodies=bodies_of(options.ops, platform),
+            platform=platform,
+            donated=donated,
+            argument_names=argument_names,
+            result_names=result_names,
+        )
+        try:
+            pipeline.run(module, state, instruments)
+        except MemoryLimitError as refused:
+            return _Attempt(module, state, refused)
+        return _Attempt(module, state, None)
+
     def run(is_strict: bool = False) -> DriverResult:
         with make_context(), ir.Location.unknown():
-            module = parse_module(source, filename)
-            for side, layouts in ((ARG_ATTRS, in_layouts), (RES_ATTRS, out_layouts)):
-                check_boundary_layouts(main_function(module), side, layouts)
-                set_boundary_layouts(main_function(module), side, layouts)
-            element = options.reduce_dtype
-            state = PassState(
-                mesh=mesh,
-                cost=options.cost,
-                machine=machine if options.machine is None else Machine.of(options.machine),
-                effort=options.effort,
-                reduce_element=None if element is None else _ELEMENTS[element],
-                is_strict=is_strict,
-                max_bytes_per_device=options.max_bytes_per_device,
-                definitions=options.ops,
-                bodies=bodies_of(options.ops, platform),
-                platform=platform,
-                donated=donated,
-                argument_names=argument_names,
-                result_names=result_names,
-            )
-            pipeline = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd"))
-            _check_pipeline(pipeline, options)
-            _check_printed(options.print_ir_after, pipeline)
-            instruments = Instruments(
-                print_after=frozenset(options.print_ir_after), before=before, after=after
-            )
-            pipeline.run(module, state, instruments)
-            assert state.cost_report is not None
-            if options.strict:
-                _be_strict(state.ledger, options.strict, state.cost_report.collectives)
-            if options.budget is not None:
-                options.budget.check("the program", state.cost_report.collectives)
+            module, state = _within_memory(functools.partial(attempt, is_strict))
+            _check(state, options)
             if len(state.ledger.op_locations) <= _FEW_OPERATIONS:
                 state.ledger.detach()
+            assert state.cost_report is not None
             assert state.mesh is not None
             return DriverResult(
                 bytecode_of(module),
@@ -169,8 +174,15 @@ def compile_module(
                 state.cost_report.local_flops,
                 tuple(donated) if ReportMemoryPass.name in pipeline.names else None,
                 tuple(argument_names),
+                state.runs_as_written,
             )
 
+    pipeline = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd"))
+    _check_pipeline(pipeline, options)
+    _check_printed(options.print_ir_after, pipeline)
+    instruments = Instruments(
+        print_after=frozenset(options.print_ir_after), before=before, after=after
+    )
     try:
         return run()
     except StrictError as refused:
@@ -181,6 +193,35 @@ def compile_module(
             return run(is_strict=True)
         except CompileError:
             raise refused from None
+
+
+class _Attempt(NamedTuple):
+    """A program after the passes, and what dtensor-report-memory refused it for, if it did."""
+
+    module: ir.Module
+    state: PassState
+    refused: MemoryLimitError | None
+
+
+def _within_memory(attempt: Callable[[float], _Attempt]) -> tuple[ir.Module, PassState]:
+    """The program that needs no more than one device may hold, or of those tried the least.
+
+    What it needs less, in bytes, is the argument of `attempt`: the price is that values are
+    gathered again.
+    """
+    best, less = attempt(0.0), 0.0
+    for _ in range(_ATTEMPTS):
+        over = best.state.bytes_over
+        if not (over and best.state.runs_as_written):
+            break
+        less += over
+        other = attempt(less)
+        if other.state.bytes_over >= over:
+            break
+        best = other
+    if best.refused is not None:
+        raise best.refused
+    return best.module, best.state
 
 
 def _check_pipeline(pipeline: Pipeline, options: CompileOptions) -> None:
@@ -207,6 +248,16 @@ def _check_printed(names: Sequence[str], pipeline: Pipeline) -> None:
         if name != ALL and name not in pipeline.names:
             hint = did_you_mean(name, pipeline.names)
             raise CompileError(f"print_ir_after names '{name}', which does not run{hint}")
+
+
+def _check(state: PassState, options: CompileOptions) -> None:
+    """Refuse a program that does what the options do not allow."""
+    assert state.cost_report is not None
+    collectives = state.cost_report.collectives
+    if options.strict:
+        _be_strict(state.ledger, options.strict, collectives)
+    if options.budget is not None:
+        options.budget.check("the program", collectives)
 
 
 def _be_strict(ledger: Ledger, strict: bool | Budget, collectives: Sequence[Collective]) -> None:

@@ -7,15 +7,8 @@ from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING
 
-from dtensor.compiler.held import grouped, memory_lines
-from dtensor.compiler.summary import (
-    common,
-    groups_of,
-    plan_lines,
-    short_table,
-    table,
-    without_numbers,
-)
+from dtensor.compiler.held import memory_lines
+from dtensor.compiler.summary import groups_of, plan_lines, short_table, table
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import CompileError
@@ -23,6 +16,7 @@ from dtensor.passes.graph import ARGUMENT, BORDERS, CONSTRAINT, RESULT
 from dtensor.passes.ledger import Ledger, NodeFacts
 from dtensor.passes.locations import location_text
 from dtensor.passes.relayout.sub_axes import merge_axes
+from dtensor.passes.reports.grouping import common, grouped, without_numbers
 
 if TYPE_CHECKING:
     from dtensor.compiler.driver import DriverResult

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from dtensor.compiler.summary import common, without_numbers
 from dtensor.passes.cost.units import quantity
+from dtensor.passes.reports.grouping import common, grouped, times_text, without_numbers
 
 if TYPE_CHECKING:
     from dtensor.compiler.program import ArrayInfo
     from dtensor.passes.reports.memory import MemoryReport, Tensor
 
-T = TypeVar("T")
 _SHOWN = 12  # groups: with a head and a line for the rest, 14 lines
 
 
@@ -68,20 +67,11 @@ def memory_lines(report: MemoryReport, args: Sequence[ArrayInfo]) -> list[str]:
     ]
     groups = held(report.tensors, args)
     for one in groups[:_SHOWN]:
-        times = f"{one.count}x " if one.count > 1 else ""
         where = f" at {one.location}" if one.location else ""
-        lines.append(f"  {quantity(one.bytes, 'B'):>9}  {times}{one.name}{where}")
+        lines.append(f"  {quantity(one.bytes, 'B'):>9}  {times_text(one.count)}{one.name}{where}")
     rest = groups[_SHOWN:]
     if rest:
         size = quantity(sum(one.bytes for one in rest), "B")
         groups_left = f"{len(rest)} group{'s' * (len(rest) > 1)}"
         lines.append(f"  {size:>9}  {sum(one.count for one in rest)} more in {groups_left}")
     return lines
-
-
-def grouped(values: Iterable[T], key: Callable[[T], Any]) -> list[list[T]]:
-    """Values of equal keys together, in the order in which they come."""
-    groups: dict[Any, list[T]] = {}
-    for value in values:
-        groups.setdefault(key(value), []).append(value)
-    return list(groups.values())

@@ -39,8 +39,9 @@ class CompileOptions:
             keep to it together, and operations computed alike: the weight gathers of fully sharded
             parameters are `dtensor.budget(only={"all_gather": "data"})`.
         max_bytes_per_device: bytes of arguments, results and temporaries that one device may hold
-            by the plan; a program that needs more is an error that names its largest tensors,
-            before XLA compiles anything. None is no limit.
+            by the plan. On GPUs and TPUs a program that needs more gathers values again rather
+            than keep them; where that is not enough it is an error that names its largest tensors,
+            before XLA compiles anything. None is no limit but what a device of `machine` has.
         reduce_dtype: element type in which sums over devices are made where the values have a
             narrower floating-point type, such as "float32" for bfloat16 gradients; None keeps
             each value's own, but for float16: parts of a sum may be beyond 65504 though it is not,

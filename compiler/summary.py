@@ -5,13 +5,13 @@ Collectives and records that differ only in numbers, such as those of equal laye
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dtensor.passes.cost.units import quantity, seconds_text
-from dtensor.passes.ledger import Ledger
+from dtensor.passes.ledger import GATHERED_AGAIN, Ledger
+from dtensor.passes.reports.grouping import common, times_text, without_numbers
 
 if TYPE_CHECKING:
     from dtensor.compiler.driver import DriverResult
@@ -21,7 +21,6 @@ GROUPS = 20  # two lines each: with totals and warnings, a summary fits 60 lines
 _WARNINGS = 5
 # The gravest first.
 _WARNED = ("over_memory", "not_parallel", "fallback", "warning", "moved argument")
-_NUMBERS = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def warning_texts(ledger: Ledger) -> list[str]:
         texts.setdefault(without_numbers(text), []).append(text)
     order = {id(group): _WARNED.index(group[0].split(":")[0]) for group in texts.values()}
     groups = sorted(texts.values(), key=lambda group: (order[id(group)] > 0, -len(group)))
-    return [f"{_times(len(group))}{common(group)}" for group in groups]
+    return [f"{times_text(len(group))}{common(group)}" for group in groups]
 
 
 def groups_of(
@@ -172,7 +171,8 @@ def _group_line(group: Group) -> str:
 
 def plan_lines(ledger: Ledger) -> list[str]:
     """How long a call takes as planned, indented; nothing where nothing is sent."""
-    return [f"  {record.text}" for record in ledger.of_kind("plan") if record.communication]
+    records = ledger.of_kind("plan", GATHERED_AGAIN)
+    return [f"  {record.text}" for record in records if record.communication]
 
 
 def _totals(result: DriverResult) -> str:
@@ -204,20 +204,5 @@ def count_text(group: Group) -> str:
     trips = group.members[0].trip_count
     turns = " in a loop of unknown length" if trips is None else f" of {trips} turns"
     if trips == 1:
-        return _times(len(group.members))
+        return times_text(len(group.members))
     return f"{len(group.members)}x{turns} " if len(group.members) > 1 else f"{turns[1:]} "
-
-
-def _times(count: int) -> str:
-    return f"{count}x " if count > 1 else ""
-
-
-def without_numbers(text: str) -> str:
-    """The text with `*` for each number: equal for what differs in numbers only."""
-    return _NUMBERS.sub("*", text)
-
-
-def common(texts: Iterable[str]) -> str:
-    """The texts as one, with `*` for a number in which they differ."""
-    split = [_NUMBERS.split(text) for text in texts]
-    return "".join(parts[0] if len(set(parts)) == 1 else "*" for parts in zip(*split, strict=True))

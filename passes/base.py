@@ -64,6 +64,9 @@ class PassState:
             as MLIR writes it; None keeps each value's own, but for float16.
         is_strict: whether plans are to move nothing that nobody asked for, at any price.
         max_bytes_per_device: what one device may hold; None is no limit.
+        bytes_to_free: how much less one device is to hold than the program needs at first.
+        bytes_over: how much more it needs than one device may hold, or has; written by
+            dtensor-report-memory.
         definitions: operations that the user defined.
         bodies: by name of such an operation, what makes its program for shards: from shape and
             element type of each operand, a StableHLO module.
@@ -90,6 +93,8 @@ class PassState:
     reduce_element: str | None = None
     is_strict: bool = False
     max_bytes_per_device: float | None = None
+    bytes_to_free: float = 0.0
+    bytes_over: float = 0.0
     definitions: Sequence[Definition] = ()
     bodies: Mapping[str, BodyMaker] = field(default_factory=dict)
     platform: str | None = None
@@ -127,6 +132,15 @@ class PassState:
                     short = self.mesh.short()
                     raise CompileError(f"axis_links names '{name}', no axis of {short}{hint}")
         return self.cost
+
+    @property
+    def runs_as_written(self) -> bool:
+        """Whether the devices run kernels in the program's order, to need little memory.
+
+        Accelerators do, nearly. XLA for CPU runs what is ready first.
+        """
+        platform = self.platform if self.machine is None else self.machine.platform
+        return platform not in (None, "cpu")
 
     def graph_of(self, function: ir.Operation) -> Graph:
         """The graph of the main function, read once for passes that leave it as it is."""

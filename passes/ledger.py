@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dtensor.passes.planning.provenance import Provenance
 
 FIRST_RECORD = 1 << 32
+GATHERED_AGAIN = "gathered_again"  # a kind of records
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Record:
     Attributes:
         id: number of the record, from `FIRST_RECORD`.
         kind: `plan`, `relayout`, `cut`, `fallback`, `refusal`, `moved argument`, `warning`, ...
+            docs/ledger.md has all of them.
         text: the reason, one sentence.
         ops: ids of the ops concerned, the responsible one first.
         axes: names of the mesh axes concerned.
@@ -35,7 +37,8 @@ class Record:
         after: layout after, likewise.
         bytes: planned wire bytes per device and per execution.
         seconds: planned seconds under the cost model.
-        communication: of a plan, how many of its seconds it communicates.
+        communication: of a plan, how many of its seconds it communicates; of what is gathered
+            again, all.
         bound: of a plan, seconds that no other falls below; 0 if not known.
         runner_up: of a relayout, what could be done instead and what that costs, in words.
         location: `file:line:col` of the program line concerned; empty if unknown.

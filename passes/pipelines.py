@@ -48,6 +48,7 @@ _LOCAL = (
     Stage("dtensor-join-transforms", "Fourier transforms taken apart for nothing are one again"),
     Stage("dtensor-widen-reductions", "sums in the element type that was asked for, if one was"),
     Stage("dtensor-optimize-collectives", "collectives are combined and fused"),
+    Stage("dtensor-gather-again", "and some run twice, where memory is short"),
     Stage("dtensor-report-cost", "what is sent and computed, while it is known why"),
     Stage("dtensor-combine-collectives", "small arrays go in one message"),
     Stage("dtensor-lower", "collectives become StableHLO's"),

@@ -30,6 +30,7 @@ PASSES: Final[dict[str, str | type[Pass]]] = {
     "dtensor-join-transforms": "dtensor.passes.join_transforms:JoinTransformsPass",
     "dtensor-optimize-collectives": "dtensor.passes.collectives.optimize:OptimizeCollectivesPass",
     "dtensor-widen-reductions": "dtensor.passes.collectives.widen:WidenReductionsPass",
+    "dtensor-gather-again": "dtensor.passes.collectives.gather_again:GatherAgainPass",
     "dtensor-report-cost": "dtensor.passes.reports.cost:ReportCostPass",
     "dtensor-combine-collectives": "dtensor.passes.collectives.combine:CombineCollectivesPass",
     "dtensor-lower": "dtensor.passes.lowering.lower:LowerPass",

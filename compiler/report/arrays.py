@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dtensor.compiler.held import grouped
 from dtensor.compiler.program import ArrayInfo
 from dtensor.compiler.report.facts import Facts
 from dtensor.compiler.report.markup import Html, join, tag
-from dtensor.compiler.summary import common, without_numbers
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.pictures.layouts import layout_picture, mesh_picture
 from dtensor.dialect.pictures.svg import svg
+from dtensor.passes.reports.grouping import common, grouped, without_numbers
 
 _CELLS = 8  # along a dimension, so that pictures fit beside each other
 _OPEN = 12  # figures that are shown without being asked for

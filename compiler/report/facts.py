@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dtensor.compiler.held import Held, held
 from dtensor.compiler.summary import Group, groups_of, warning_texts
+from dtensor.passes.ledger import GATHERED_AGAIN
 
 if TYPE_CHECKING:
     from dtensor.compiler.planned import Planned
@@ -94,7 +95,8 @@ def _totals(planned: Planned) -> list[Total]:
         totals.append(Total("held at the peak, planned", "B", planned.memory.peak_bytes))
     plan = next(iter(result.ledger.of_kind("plan")), None)
     if plan is not None:
-        totals.append(Total("planned to communicate", "s", plan.communication))
+        again = sum(record.communication for record in result.ledger.of_kind(GATHERED_AGAIN))
+        totals.append(Total("planned to communicate", "s", plan.communication + again))
         totals.append(Total("planned to compute", "s", plan.seconds - plan.communication))
     measured = planned._measured_memory()
     for name, field in _XLA:

@@ -102,7 +102,7 @@ def _combine_first(work: CollectiveOps, group: _Group, limit_bytes: int, moves: 
     """Combine those with the first of a group that may be; the others."""
     joined, left = group[:1], _Group()
     moved, late = list[ir.Operation](), set(group[0].op.results)
-    total, reader = _sent_bytes(group[0]), first_reader(group[0].op)
+    total, reader = _sent_bytes(group[0]), first_reader(group[0].op.results)
     for number, item in enumerate(group[1:], 1):
         ready: list[ir.Operation] | None = []
         if reader is not None and not is_before(item.op, reader):
@@ -118,7 +118,7 @@ def _combine_first(work: CollectiveOps, group: _Group, limit_bytes: int, moves: 
         joined.append(item)
         moved += [op for op in ready if op not in moved]
         total += size
-        sooner = first_reader(item.op)
+        sooner = first_reader(item.op.results)
         if sooner is not None and is_before(sooner, reader):
             reader = sooner
     if len(joined) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from functools import cmp_to_key
 
-from dtensor.dialect.mlir import Value, every, ir, maker_of
+from dtensor.dialect.mlir import Value, block_of, every, ir, maker_of, users
 from dtensor.dialect.names import NAMESPACE
 from dtensor.passes.ops.opdef import no_rule
 from dtensor.passes.ops.table import opdef
@@ -27,18 +27,23 @@ def is_before(one: ir.Operation, other: ir.Operation | None) -> bool:
     return other is None or one.is_before_in_block(other)
 
 
-def first_reader(op: ir.Operation) -> ir.Operation | None:
-    """The first operation of the block that reads a result, itself or in its regions."""
-    block, first = op.block, None
-    for result in op.results:
-        for use in result.uses:
-            user = use.owner.operation
-            while user.block != block:
-                parent = user.parent
-                assert parent is not None
-                user = parent.operation
-            if is_before(user, first):
-                first = user
+def standing_in(block: ir.Block, op: ir.Operation) -> ir.Operation:
+    """The operation of a block that another one is, or stands in a region of."""
+    while op.block != block:
+        parent = op.parent
+        assert parent is not None
+        op = parent.operation
+    return op
+
+
+def first_reader(values: Iterable[Value]) -> ir.Operation | None:
+    """The first operation of their block that reads one of the values, itself or in its regions."""
+    first = None
+    for value in values:
+        for user in users(value):
+            reader = standing_in(block_of(value), user)
+            if is_before(reader, first):
+                first = reader
     return first
 
 

@@ -20,7 +20,9 @@ _KEYS: dict[str, type] = {
     "vector_flops": float,
     "memory_bytes_per_second": float,
     "memory_bytes": int,
+    "platform": str,
 }
+_PLATFORMS = ("gpu", "tpu", "cpu")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Machine:
         vector_flops: flops per second of everything else, in float32.
         memory_bytes_per_second: what one device reads and writes.
         memory_bytes: what one device holds.
+        platform: what its devices are: "gpu", "tpu" or "cpu".
 
     Raises:
         CompileError: a number is not positive, or there is no network.
@@ -61,6 +64,7 @@ class Machine:
     vector_flops: float
     memory_bytes_per_second: float
     memory_bytes: int
+    platform: str = "gpu"
 
     def __post_init__(self) -> None:
         flops = self.matmul_flops
@@ -69,6 +73,11 @@ class Machine:
         object.__setattr__(self, "levels", tuple(self.levels))
         self._check_levels()
         self._check_numbers()
+        if self.platform not in _PLATFORMS:
+            raise CompileError(
+                f"machine '{self.name}': platform is {self.platform!r}; it must be one of "
+                f"{', '.join(_PLATFORMS)}"
+            )
         if not self.matmul_flops:
             raise CompileError(f"machine '{self.name}' has no matmul_flops; give one element type")
 
@@ -224,7 +233,7 @@ class Machine:
 
     @classmethod
     def _of_keys(cls, found: Mapping[str, Any], where: str) -> Machine:
-        values = _checked(found, _KEYS, where, ())
+        values = _checked(found, _KEYS, where, ("platform",))
         levels = []
         for number, entry in enumerate(values["levels"]):
             what = f"{where}, level {number}"
@@ -242,6 +251,7 @@ class Machine:
             values["vector_flops"],
             values["memory_bytes_per_second"],
             values["memory_bytes"],
+            values.get("platform", cls.platform),
         )
 
 

@@ -22,19 +22,21 @@ def _tpu(
     dcn_bytes: float,
     peaks: tuple[tuple[str, float], ...],
     vector_flops: float,
-    memory: tuple[float, int],
+    memory: tuple[float, float],
 ) -> Machine:
     """A TPU slice: a torus inside, the data-centre network between slices.
 
     A mesh axis is a ring along one dimension of the torus: two links, one each way. Products of the
-    highest precision take six of bf16.
+    highest precision take six of bf16. `memory` is its bytes per second, and the GiB that programs
+    may use, as libtpu has them.
     """
     peaks = (("f32_highest", dict(peaks)["bf16"] / 6), *peaks)
     levels = (
         Level("ICI", slice_devices, Link(2e-6, 2 * ici_bytes)),
         Level("data-centre network", None, Link(3e-5, dcn_bytes)),
     )
-    return Machine(name, levels, peaks, vector_flops, *memory)
+    bandwidth, gib = memory
+    return Machine(name, levels, peaks, vector_flops, bandwidth, int(gib * _GIB), "tpu")
 
 
 def _hopper(name: str, memory_bytes_per_second: float, memory_bytes: int) -> Machine:
@@ -81,16 +83,16 @@ MACHINES: Final[dict[str, Machine]] = {
     # chip (2,400, 1,600, 4,800 and 3,200 Gbit/s over 6, 4, 6 and 4 links); network per host as in
     # "How to Scale Your Model" (Google DeepMind, 2025), which has the vector units as well.
     "v4": _tpu(
-        "v4", 4096, 45e9, 6.25e9, (("bf16", 275e12), ("i8", 275e12)), 4.3e12, (1.228e12, 32 * _GIB)
+        "v4", 4096, 45e9, 6.25e9, (("bf16", 275e12), ("i8", 275e12)), 4.3e12, (1.228e12, 30.75)
     ),
     "v5e": _tpu(
-        "v5e", 256, 45e9, 3.125e9, (("bf16", 197e12), ("i8", 394e12)), 6.1e12, (819e9, 16 * _GIB)
+        "v5e", 256, 45e9, 3.125e9, (("bf16", 197e12), ("i8", 394e12)), 6.1e12, (819e9, 15.75)
     ),
     "v5p": _tpu(
-        "v5p", 8960, 90e9, 6.25e9, (("bf16", 459e12), ("i8", 918e12)), 14e12, (2.765e12, 95 * _GIB)
+        "v5p", 8960, 90e9, 6.25e9, (("bf16", 459e12), ("i8", 918e12)), 14e12, (2.765e12, 95.73)
     ),
     "v6e": _tpu(
-        "v6e", 256, 90e9, 12.5e9, (("bf16", 918e12), ("i8", 1836e12)), 7.2e12, (1.64e12, 32 * _GIB)
+        "v6e", 256, 90e9, 12.5e9, (("bf16", 918e12), ("i8", 1836e12)), 7.2e12, (1.64e12, 31.24)
     ),
     # One host of 16 cores whose devices are threads: collectives copy through memory. Estimates.
     "cpu": Machine(
@@ -100,6 +102,7 @@ MACHINES: Final[dict[str, Machine]] = {
         2e10,
         2e10,
         8 * _GIB,
+        "cpu",
     ),
 }
 

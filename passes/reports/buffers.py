@@ -22,11 +22,13 @@ class Need:
         bytes: of temporary values, at the peak.
         alive: those values, with their bytes; an argument stands for a copy of it.
         new_results: numbers of the results that take memory of their own.
+        at: the operation that runs at the peak; None where nothing does.
     """
 
     bytes: float
     alive: list[tuple[InMemory, float]]
     new_results: list[int]
+    at: ir.Operation | None
 
 
 @dataclass(eq=False, slots=True)
@@ -54,18 +56,23 @@ class _Host:
         return True
 
 
-def buffers_needed(block: ir.Block, pairs: Mapping[int, int], types: OpReader) -> Need:
+def buffers_needed(
+    block: ir.Block, pairs: Mapping[int, int], types: OpReader, as_written: bool
+) -> Need:
     """What a block needs beside its arguments.
 
     `pairs` has, per result, the argument that it takes the memory of; others take their own.
+    `as_written` is the order in which kernels run: see `Kernels.ordered`.
     """
-    return _Buffers(block, pairs, types).need()
+    return _Buffers(block, pairs, types, as_written).need()
 
 
 class _Buffers:
-    def __init__(self, block: ir.Block, pairs: Mapping[int, int], types: OpReader) -> None:
-        self.types, self.pairs = types, pairs
-        self.kernels = Kernels(block, types)
+    def __init__(
+        self, block: ir.Block, pairs: Mapping[int, int], types: OpReader, as_written: bool
+    ) -> None:
+        self.types, self.pairs, self.as_written = types, pairs, as_written
+        self.kernels = Kernels(block, types, as_written)
         self.made = {v: k for k, kernel in enumerate(self.kernels.ordered) for v in kernel.writes}
         self.last: dict[InMemory, int] = {}
         for k, kernel in enumerate(self.kernels.ordered):
@@ -184,15 +191,18 @@ class _Buffers:
         for buffer in self.buffers:
             change[buffer.start + 1] += buffer.size
             change[min(buffer.end, len(ordered) - 1) + 2] -= buffer.size
-        held, peak, at, inner = 0.0, 0.0, -1, list[tuple[InMemory, float]]()
+        held, peak, at = 0.0, 0.0, -1
+        inner: Need | None = None
         for k in range(-1, len(ordered)):
             held += change[k + 1]
             inside = self._inside(ordered[k]) if k >= 0 else None
             needs = held + (inside.bytes if inside is not None else 0.0)
             if needs > peak:
-                peak, at, inner = needs, k, inside.alive if inside is not None else []
+                peak, at, inner = needs, k, inside
         alive = [(self._at(b, at), b.size) for b in self.buffers if b.start <= at <= b.end]
-        return Need(peak, [*alive, *inner], self.new_results)
+        if inner is not None:
+            return Need(peak, [*alive, *inner.alive], self.new_results, inner.at)
+        return Need(peak, alive, self.new_results, ordered[at].operation if at >= 0 else None)
 
     def _at(self, buffer: _Buffer, k: int) -> InMemory:
         """What is in a buffer while a kernel runs."""
@@ -205,5 +215,8 @@ class _Buffers:
         if op.name not in CONTROL:
             return None
         pairs = {i: i for i in range(len(op.operands))} if op.name == WHILE else {}
-        needs = [buffers_needed(region.blocks[0], pairs, self.types) for region in op.regions]
+        needs = [
+            buffers_needed(region.blocks[0], pairs, self.types, self.as_written)
+            for region in op.regions
+        ]
         return max(needs, key=lambda need: need.bytes, default=None)

@@ -84,12 +84,14 @@ class Kernels:
 
     Attributes:
         arguments: the arguments of the block.
-        ordered: the kernels: what is ready first runs first, as XLA for CPU does it.
+        ordered: the kernels. XLA for CPU runs what is ready first. That for accelerators looks at
+            the memory it takes: kernels run as the program has them (`as_written`), those that
+            only arguments are needed for right before they are read.
         results: per value that the block passes on the one in memory that it is; None if it is a
             constant.
     """
 
-    def __init__(self, block: ir.Block, types: OpReader) -> None:
+    def __init__(self, block: ir.Block, types: OpReader, as_written: bool = False) -> None:
         self._types = types
         self._steps = _steps(block, types)
         self.arguments: list[InMemory] = list(block.arguments)
@@ -105,7 +107,8 @@ class Kernels:
         self._sources: dict[tuple[InMemory, bool], tuple[InMemory, ...]] = {}
         made = self._make()
         self.results = [self._root(value) for value in passed]
-        self.ordered = _in_order(made, self.arguments)
+        order = _as_written if as_written else _as_ready
+        self.ordered = order(made, self.arguments)
 
     def _find_fused(self, passed: Sequence[InMemory]) -> None:
         """Find the values that are never written to memory."""
@@ -297,7 +300,33 @@ def _is_constant(value: InMemory) -> bool:
     return opdef(op.name).rematerialisable and all(map(_is_constant, op.operands))
 
 
-def _in_order(kernels: Sequence[Kernel], arguments: Sequence[InMemory]) -> list[Kernel]:
+def _as_written(kernels: Sequence[Kernel], arguments: Sequence[InMemory]) -> list[Kernel]:
+    """Kernels as the program has them, but what arguments give right before it is first read."""
+    early: dict[InMemory, Kernel] = {}  # what they write
+    known = set(arguments)
+    for kernel in kernels:
+        if all(value in early or value in known for value in kernel.reads):
+            early.update(dict.fromkeys(kernel.writes, kernel))
+    ordered: list[Kernel] = []
+    done: set[Kernel] = set()
+
+    def run(kernel: Kernel) -> None:
+        stack = [kernel]
+        while stack:
+            needs = [early[v] for v in stack[-1].reads if v in early and early[v] not in done]
+            if needs:
+                stack += reversed(needs)
+            elif (ready := stack.pop()) not in done:
+                done.add(ready)
+                ordered.append(ready)
+
+    first = set(early.values())
+    for kernel in sorted(kernels, key=lambda k: k in first):
+        run(kernel)
+    return ordered
+
+
+def _as_ready(kernels: Sequence[Kernel], arguments: Sequence[InMemory]) -> list[Kernel]:
     """Kernels in the order in which what they read is there, from the first argument on."""
     made = {value: kernel for kernel in kernels for value in kernel.writes}
     waits: dict[Kernel, int] = {}

@@ -27,7 +27,8 @@ def note_over_memory(
         return
     splits = sorted(_splits(state, report, shapes), key=lambda found: -found[0])[:_NAMED]
     largest = ", ".join(
-        f"{tensor.name} ({_gigabytes(tensor.bytes)})" for tensor in report.tensors[:_NAMED]
+        f"{name} ({_gigabytes(sum(tensor.bytes for tensor in group))})"
+        for name, group in report.groups()[:_NAMED]
     )
     remedy = (
         "split " + ", ".join(text for _, text in splits)
@@ -49,16 +50,17 @@ def _splits(
 ) -> list[tuple[float, str]]:
     """Bytes that splitting an argument over one more mesh axis saves, and how to, in words."""
     found = []
-    for tensor in report.tensors:
-        if tensor.argument is None or tensor.argument >= len(state.arg_layouts):
+    for name, group in report.groups():
+        number = group[0].argument
+        if number is None or number >= len(state.arg_layouts):
             continue
-        layout = state.arg_layouts[tensor.argument]
-        best = None if layout is None else _split(layout, shapes[tensor.argument])
+        layout = state.arg_layouts[number]
+        best = None if layout is None else _split(layout, shapes[number])
         if best is None:
             continue
         dim, axis, size = best
-        saved = tensor.bytes * (1.0 - 1.0 / size)
-        text = f'dimension {dim} of {tensor.name} over "{axis}" (saves {_gigabytes(saved)})'
+        saved = sum(tensor.bytes for tensor in group) * (1.0 - 1.0 / size)
+        text = f'dimension {dim} of {name} over "{axis}" (saves {_gigabytes(saved)})'
         found.append((saved, text))
     return found
 

@@ -9,18 +9,18 @@ from dtensor.dialect.diagnostics import place_of
 from dtensor.dialect.mlir import ir, terminator
 from dtensor.passes.graph import OpReader
 from dtensor.passes.locations import location_text
-from dtensor.passes.reports.buffers import buffers_needed
+from dtensor.passes.reports.buffers import Need, buffers_needed
 from dtensor.passes.reports.kernels import Reordered
 from dtensor.passes.reports.memory import MemoryReport, Tensor
 
 
 def memory_report(
-    function: ir.Operation, donated: Sequence[int], names: Sequence[str]
+    function: ir.Operation, donated: Sequence[int], names: Sequence[str], as_written: bool
 ) -> MemoryReport:
     """What a function of local shapes holds at most.
 
     The results may take the memory of the `donated` arguments; without names, arguments are called
-    by their numbers.
+    by their numbers. `as_written` is the order of kernels: see `Kernels.ordered`.
     """
     types, named = OpReader(), dict(enumerate(names))
     block = function.regions[0].blocks[0]
@@ -33,7 +33,7 @@ def memory_report(
         for i, value in enumerate(block.arguments)
     ]
     passed = list(terminator(block).operands)
-    need = buffers_needed(block, _pairs(block, passed, donated), types)
+    need = need_of(function, donated, types, as_written)
     new = [
         Tensor(types.type_info(passed[j].type, None).bytes, *_described(passed[j], f"result {j}"))
         for j in need.new_results
@@ -45,6 +45,15 @@ def memory_report(
     held = sum(t.bytes for t in arguments)
     tensors = sorted([*arguments, *new, *inside], key=lambda t: -t.bytes)
     return MemoryReport(held + sum(t.bytes for t in new) + need.bytes, held, tuple(tensors))
+
+
+def need_of(
+    function: ir.Operation, donated: Sequence[int], types: OpReader, as_written: bool
+) -> Need:
+    """What a function of local shapes needs beside its arguments; see `memory_report`."""
+    block = function.regions[0].blocks[0]
+    pairs = _pairs(block, list(terminator(block).operands), donated)
+    return buffers_needed(block, pairs, types, as_written)
 
 
 def _pairs(

@@ -13,9 +13,10 @@ import pytest
 from jax import lax
 
 import dtensor
-from dtensor.compiler.summary import common, groups_of, summary
+from dtensor.compiler.summary import groups_of, summary
 from dtensor.dialect.layout import Layout
 from dtensor.passes.cost.units import quantity, seconds_text
+from dtensor.passes.reports.grouping import common
 from dtensor.runtime.client import create_mesh
 
 MESH = create_mesh([("x", 2), ("y", 4)])
