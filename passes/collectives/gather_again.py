@@ -13,21 +13,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dtensor.dialect.mlir import Value, block_of, ir, is_read, maker_of, operation_of, users
+from dtensor.dialect.mlir import (
+    Value,
+    block_of,
+    ir,
+    is_read,
+    maker_of,
+    operation_of,
+    users,
+)
 from dtensor.dialect.names import ALL_GATHER
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.collectives.order import (
     first_reader,
     in_order,
     is_before,
-    standing_in,
 )
 from dtensor.passes.cost.units import quantity, seconds_text
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import OpReader
 from dtensor.passes.ledger import GATHERED_AGAIN, Ledger
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import BARRIER, RETURNS
+from dtensor.passes.program import BARRIER, RETURNS, WHILE, never_changed_in
 from dtensor.passes.reports.buffers import Need
 from dtensor.passes.reports.cost import cost_report
 from dtensor.passes.reports.kernels import Reordered
@@ -46,7 +53,8 @@ class GatherAgainPass(Pass):
     when one device holds most and read after that, those that are read last are gathered again
     right before, until enough memory is free. An optimization_barrier with something that is
     computed after the peak keeps XLA from doing so earlier; XLA for CPU does not hold to barriers,
-    so there nothing changes.
+    so there nothing changes. If that is not enough, what is gathered in front of a loop in which
+    the peak is, and which only reads it, is gathered in each turn.
     """
 
     name: ClassVar[str] = "dtensor-gather-again"
@@ -65,7 +73,7 @@ class GatherAgainPass(Pass):
             over = again.need.bytes - start + less
             if over <= 0 or not again.free(over):
                 break
-        if again.count or again.delayed:
+        if again.count or again.delayed or again.in_loops:
             sent, seconds = (x - y for x, y in zip(_sent(function, state), before, strict=True))
             saved = quantity(start - again.need.bytes, "B")
             state.ledger.add(
@@ -114,13 +122,14 @@ class _Again:
         need: what one device holds.
         count: how many values were gathered again.
         delayed: how many are gathered later.
+        in_loops: how many are gathered in each turn of a loop, and not in front of it.
     """
 
     def __init__(self, function: ir.Operation, state: PassState) -> None:
         self._function, self._state = function, state
         self._types = OpReader()
         self.need = self._read()
-        self.count = self.delayed = 0
+        self.count = self.delayed = self.in_loops = 0
 
     def _read(self) -> Need:
         state = self._state
@@ -128,11 +137,13 @@ class _Again:
 
     def text(self) -> str:
         """What was done, in words."""
-        done = [f"{self.count} values are gathered again where they are read next"] * (
-            self.count > 0
+        counts = (
+            (self.count, "are gathered again where they are read next"),
+            (self.delayed, "are not gathered before they are read first"),
+            (self.in_loops, "are gathered in each turn of the loop that reads them"),
         )
-        done += [f"{self.delayed} not before they are read first"] * (self.delayed > 0)
-        return " and ".join(done)
+        done = [f"{count} {what}" for count, what in counts if count]
+        return f"values: {', '.join(done)}"
 
     def free(self, over: float) -> bool:
         """Let go of values that are alive at the peak, of so many bytes; whether there was one."""
@@ -143,6 +154,8 @@ class _Again:
         alive = dict.fromkeys(v.of if isinstance(v, Reordered) else v for v, _ in self.need.alive)
         views = dict.fromkeys(view for value in alive for view in _views(value))
         kept = [found for value in views if (found := _kept(value, peak)) is not None]
+        if not kept:
+            return self._free_in_loops(list(views), peak, over)
         kept.sort(key=lambda each: (each.level, in_order(each.late[0])), reverse=True)
         kept.sort(key=lambda each: each.is_read_before)  # others cost nothing
         for value in [each.value for each in kept]:
@@ -156,7 +169,24 @@ class _Again:
                 break
         _erase_unread([op for each in kept for op in each.made])
         self.need = self._read()
-        return bool(kept)
+        return True
+
+    def _free_in_loops(
+        self, values: Sequence[Value], peak: Sequence[ir.Operation], over: float
+    ) -> bool:
+        """Gather values in each turn of the loop that the peak is in, which reads them alone."""
+        sunk: list[ir.Operation] = []
+        for value in values:
+            made, level = _made_of_shard(value), _level(value, peak)
+            if not (made and level and peak[level].name == WHILE and over > 0):
+                continue
+            if _gather_inside(value, made, peak[level]):
+                sunk += made
+                self.in_loops += 1
+                over -= self._types.type_info(value.type, None).bytes
+        _erase_unread(sunk)
+        self.need = self._read()
+        return bool(sunk)
 
 
 def _outwards(op: ir.Operation) -> Iterator[ir.Operation]:
@@ -170,8 +200,7 @@ def _outwards(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def _kept(value: Value, peak: Sequence[ir.Operation]) -> _Kept | None:
     """What is gathered before the peak, if it is read after that and can be gathered again."""
-    made, block = _made_of_shard(value), block_of(value)
-    level = next((i for i, op in enumerate(peak) if op.block == block), None)
+    made, level = _made_of_shard(value), _level(value, peak)
     if not made or level is None:
         return None
     late = sorted([r for r in _readers(value) if peak[level].is_before_in_block(r)], key=in_order)
@@ -182,6 +211,12 @@ def _kept(value: Value, peak: Sequence[ir.Operation]) -> _Kept | None:
     every = [reader for view in _views(made[0].results[0]) for reader in _readers(view)]
     is_read_before = any(not peak[level].is_before_in_block(reader) for reader in every)
     return _Kept(value, made, late, is_read_before, level)
+
+
+def _level(value: Value, peak: Sequence[ir.Operation]) -> int | None:
+    """In how many regions the peak stands, from the block of a value on; None if beside it."""
+    block = block_of(value)
+    return next((i for i, op in enumerate(peak) if op.block == block), None)
 
 
 def _views(value: Value) -> list[Value]:
@@ -195,8 +230,15 @@ def _views(value: Value) -> list[Value]:
 
 def _readers(value: Value) -> list[ir.Operation]:
     """What reads a value, other than to make a view; as operations of its block."""
-    block = block_of(value)
-    return [standing_in(block, user) for user in users(value) if not _is_view(user, block)]
+    return [op for op in _readers_in(block_of(value), value) if not _is_view(op, op.block)]
+
+
+def _readers_in(block: ir.Block, value: Value) -> list[ir.Operation]:
+    """What reads a value in a block or in the regions there, as operations of the block."""
+    found = [
+        next((op for op in _outwards(user) if op.block == block), None) for user in users(value)
+    ]
+    return [op for op in found if op is not None]
 
 
 def _is_view(op: ir.Operation, block: ir.Block) -> bool:
@@ -246,7 +288,7 @@ def _gather_again(kept: _Kept, peak: ir.Operation) -> None:
     anchor = _anchor(first, kept.value, peak)
     assert anchor is not None, "found with one"
     shard, first.operands[anchor] = _barrier(first, [shard, first.operands[anchor]]).results
-    _read_instead(kept.value, _made_again(kept, shard, first), kept.late)
+    _read_instead(kept.value, _made_again(kept.made, shard, first), kept.late)
 
 
 def _gather_behind(kept: _Kept, barrier: ir.Operation) -> None:
@@ -258,7 +300,7 @@ def _gather_behind(kept: _Kept, barrier: ir.Operation) -> None:
     for old, new, it in zip(barrier.results, moved.results, is_it, strict=True):
         first = first_reader([old])
         if first is not None:
-            old.replace_all_uses_with(_made_again(kept, new, first) if it else new)
+            old.replace_all_uses_with(_made_again(kept.made, new, first) if it else new)
     barrier.erase()
 
 
@@ -268,9 +310,9 @@ def _barrier(before: ir.Operation, values: Sequence[Value]) -> ir.Operation:
     return ir.Operation.create(BARRIER, types, list(values), loc=before.location, ip=where)
 
 
-def _made_again(kept: _Kept, shard: Value, before: ir.Operation) -> Value:
+def _made_again(made: Sequence[ir.Operation], shard: Value, before: ir.Operation) -> Value:
     """The value made of a shard once more."""
-    for op in kept.made:
+    for op in made:
         copy = op.clone(ip=ir.InsertionPoint(before)).operation
         copy.operands[0] = shard
         shard = copy.results[0]
@@ -289,5 +331,29 @@ def _read_instead(value: Value, other: Value, readers: Sequence[ir.Operation]) -
     """Let these operations, and what stands in their regions, read another value."""
     for use in list(value.uses):
         user = use.owner.operation
-        if standing_in(block_of(value), user) in readers:
+        if any(op in readers for op in _outwards(user)):
             user.operands[use.operand_number] = other
+
+
+def _gather_inside(value: Value, made: Sequence[ir.Operation], loop: ir.Operation) -> bool:
+    """Let a loop that reads a value, and does not change it, gather it in each turn; if it does."""
+    slots = [k for k, operand in enumerate(loop.operands) if operand == value]
+    if not never_changed_in(loop).issuperset(slots):
+        return False
+    shard = made[0].operands[0]
+    for k in slots:
+        loop.operands[k] = shard
+        loop.results[k].replace_all_uses_with(value)
+        loop.results[k].set_type(shard.type)
+    is_read = False
+    for block in [region.blocks[0] for region in loop.regions]:
+        passed = [block.arguments[k] for k in slots]
+        for argument in passed:
+            argument.set_type(shard.type)
+        for source, read in [(shard, value), *zip(passed, passed, strict=True)]:
+            readers = [op for op in _readers_in(block, read) if op.name not in RETURNS]
+            if readers:
+                first = min(readers, key=in_order)
+                _read_instead(read, _made_again(made, source, first), readers)
+                is_read = True
+    return is_read

@@ -1,4 +1,4 @@
-// RUN: dtensor-opt %s -p "dtensor-gather-again{bytes=1}" --machine v5e --split-input-file | filecheck %s
+// RUN: dtensor-opt %s -p "dtensor-gather-again{bytes=100000}" --machine v5e --split-input-file | filecheck %s
 // RUN: dtensor-opt %s -p "dtensor-gather-again" --machine v5e --split-input-file | filecheck %s --check-prefix=FITS
 // RUN: dtensor-opt %s -p "dtensor-gather-again{bytes=1}" --split-input-file | filecheck %s --check-prefix=FITS
 
@@ -113,4 +113,80 @@ func.func @passed_on(%w: tensor<8x32xf32>, %u: tensor<3x99xf32>) -> (tensor<16x3
   %2 = stablehlo.dot_general %u, %u, contracting_dims = [0] x [0] : (tensor<3x99xf32>, tensor<3x99xf32>) -> tensor<99x99xf32>
   %3 = stablehlo.dot_general %u, %2, contracting_dims = [1] x [0] : (tensor<3x99xf32>, tensor<99x99xf32>) -> tensor<3x99xf32>
   return %g, %3 : tensor<16x32xf32>, tensor<3x99xf32>
+}
+
+// -----
+
+// What a loop reads all the time is gathered in each turn: what it captures, and what it carries and
+// does not change. Its condition reads nothing of it. Read after the loop as well, it is gathered
+// there.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+// CHECK-LABEL: func.func @in_each_turn
+// FITS-LABEL: func.func @in_each_turn
+func.func @in_each_turn(%x: tensor<3x32xf32>, %w: tensor<16x32xf32>, %v: tensor<8x32xf32>, %u: tensor<16x99xf32>, %n: tensor<i32>) -> (tensor<3x32xf32>, tensor<32x3xf32>) {
+  // CHECK-NOT: dtensor.all_gather
+  // CHECK: %[[W:.*]]:3 = stablehlo.while(%{{.*}} = %arg4, %[[C:.*]] = %arg0, %[[V:.*]] = %arg2)
+  // CHECK-NOT: dtensor.all_gather
+  // CHECK: do {
+  // CHECK: %[[G:.*]] = "dtensor.all_gather"(%arg1)
+  // CHECK-NEXT: %[[A:.*]] = stablehlo.dot_general %[[C]], %[[G]]
+  // CHECK: %[[H:.*]] = "dtensor.all_gather"(%[[V]])
+  // CHECK-NEXT: stablehlo.dot_general %{{.*}}, %[[H]]
+  // CHECK-NOT: dtensor.all_gather
+  // CHECK: stablehlo.return %{{.*}}, %{{.*}}, %[[V]] : tensor<i32>, tensor<3x32xf32>, tensor<8x32xf32>
+  // FITS: dtensor.all_gather
+  // FITS: dtensor.all_gather
+  // FITS: stablehlo.while
+  // FITS-NOT: dtensor.all_gather
+  %g = "dtensor.all_gather"(%w) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 0 : i64} : (tensor<16x32xf32>) -> tensor<32x32xf32>
+  %h = "dtensor.all_gather"(%v) {axes = #dtensor.axes<@mesh, ["y"]>, dim = 0 : i64} : (tensor<8x32xf32>) -> tensor<32x32xf32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %0:3 = stablehlo.while(%i = %n, %c = %x, %k = %h) : tensor<i32>, tensor<3x32xf32>, tensor<32x32xf32>
+  cond {
+    %1 = stablehlo.compare GT, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = stablehlo.subtract %i, %one : tensor<i32>
+    %2 = stablehlo.dot_general %c, %g, contracting_dims = [1] x [0] : (tensor<3x32xf32>, tensor<32x32xf32>) -> tensor<3x32xf32>
+    %3 = stablehlo.dot_general %2, %2, contracting_dims = [0] x [0] : (tensor<3x32xf32>, tensor<3x32xf32>) -> tensor<32x32xf32>
+    %4 = stablehlo.dot_general %2, %3, contracting_dims = [1] x [0] : (tensor<3x32xf32>, tensor<32x32xf32>) -> tensor<3x32xf32>
+    %5 = stablehlo.dot_general %4, %k, contracting_dims = [1] x [0] : (tensor<3x32xf32>, tensor<32x32xf32>) -> tensor<3x32xf32>
+    stablehlo.return %1, %5, %k : tensor<i32>, tensor<3x32xf32>, tensor<32x32xf32>
+  }
+  // CHECK: %[[AFTER:.*]] = "dtensor.all_gather"
+  // CHECK-NEXT: dot_general %[[AFTER]]
+  %6 = stablehlo.dot_general %0#2, %0#1, contracting_dims = [1] x [1] : (tensor<32x32xf32>, tensor<3x32xf32>) -> tensor<32x3xf32>
+  return %0#1, %6 : tensor<3x32xf32>, tensor<32x3xf32>
+}
+
+// -----
+
+// What a loop changes stays as it is.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+// CHECK-LABEL: func.func @changed
+// FITS-LABEL: func.func @changed
+func.func @changed(%w: tensor<16x32xf32>, %n: tensor<i32>) -> tensor<32x32xf32> {
+  // CHECK: %[[G:.*]] = "dtensor.all_gather"(%arg0)
+  // CHECK: stablehlo.while(%{{.*}} = %arg1, %{{.*}} = %[[G]])
+  // CHECK-NOT: dtensor.all_gather
+  %g = "dtensor.all_gather"(%w) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 0 : i64} : (tensor<16x32xf32>) -> tensor<32x32xf32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %n, %k = %g) : tensor<i32>, tensor<32x32xf32>
+  cond {
+    %1 = stablehlo.compare GT, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = stablehlo.subtract %i, %one : tensor<i32>
+    %2 = stablehlo.dot_general %k, %k, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    %3 = stablehlo.dot_general %2, %2, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    %4 = stablehlo.dot_general %3, %k, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    stablehlo.return %1, %4 : tensor<i32>, tensor<32x32xf32>
+  }
+  return %0#1 : tensor<32x32xf32>
 }

@@ -75,7 +75,18 @@ def scanned(params: Any, x: Any) -> Any:
     return jax.tree.map(lambda p: p + jnp.mean(x), params)
 
 
-def lowered(step: Callable[..., Any], rows: int = 1536, **options: Any) -> tuple[Lowered, Any]:
+def accumulated(params: Any, x: Any) -> Any:
+    """What is gathered once in front of a loop, and held all the time, is gathered in each turn."""
+
+    def turn(total: Any, part: Any) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, checkpointed(params, part)), None
+
+    parts = x.reshape(x.shape[0] // 3, 3, WIDTH).swapaxes(0, 1)
+    return lax.scan(turn, jax.tree.map(jnp.zeros_like, params), parts)[0]
+
+
+def lowered(step: Callable[..., Any], **options: Any) -> tuple[Lowered, Any]:
+    rows = 6144 if step is accumulated else 1536
     x = np.random.default_rng(4).normal(size=(rows, WIDTH)).astype(np.float32)
     params = parameters()
     in_layouts = [{"u": SPLIT, "w": SPLIT}] * LAYERS
@@ -101,7 +112,7 @@ def again(plan: Lowered) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("step", "kept"),
-    [(plain, 5), (checkpointed, 5), (wide, 5), (updated, 5), (scanned, 0.8)],
+    [(plain, 5), (checkpointed, 5), (wide, 5), (updated, 5), (scanned, 0.8), (accumulated, 6)],
 )
 def test_a_limit_is_kept_and_values_are_those_of_one_device(
     step: Callable[..., Any], kept: float
@@ -139,7 +150,7 @@ def test_what_is_done_is_said() -> None:
     free, _ = lowered(checkpointed)
     plan, _ = lowered(checkpointed, max_bytes_per_device=0.8 * peak(free))
     for text in (str(plan), plan.explain()):
-        assert "values are gathered again where they are read next" in text
+        assert "are gathered again where they are read next" in text
         assert "so that one device holds" in text
 
 
