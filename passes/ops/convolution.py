@@ -103,10 +103,11 @@ def _spatial(builder: RuleBuilder, numbers: stablehlo.ConvDimensionNumbers) -> N
 def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[WindowDim]:
     """The spatial dimensions of the input, each with what can be split together with it.
 
-    That is the result, or the kernel where it is the longer one, as in the gradient of a kernel:
-    result o is the sum over k of input[o stride + k dilation] kernel[k], so for each k a window of
-    the results walks over the input, and the shards' results are parts of the sum. Not where the
-    kernel is reversed: its first shard would need the last part of the input.
+    Result o is the sum over k of input[o stride + k dilation] kernel[k]. So for each o a window as
+    long as the kernel walks over the input, and for each k one as long as the result, where the
+    shards' results are parts of the sum. The windows that overlap less are taken: those of the
+    results in a layer, also of patches; those of the kernel in its gradient. Not where the kernel
+    is reversed: its first shard would need the last part of the input.
     """
     is_reversed = list(ir.DenseBoolArrayAttr(op.attribute(REVERSED))) if op.has(REVERSED) else []
     found = []
@@ -118,10 +119,10 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
         steps, count = (~0, result), op.result_shapes[0][result]
         sums = Reduction.SUM in reductions_of(op.result_elements[0])
         is_plain = not any(is_reversed[row : row + 1])
-        if window.size > count > 0 and is_plain and sums and window.folds is None:
-            steps = (1, numbers.kernel_spatial_dimensions[row])
-            size, stride = count, window.dilation
-            window = replace(window, size=size, stride=stride, dilation=window.stride)
+        if count > 0 and is_plain and sums and window.folds is None:
+            other = replace(window, size=count, stride=window.dilation, dilation=window.stride)
+            if other.overlap < window.overlap:
+                steps, window = (1, numbers.kernel_spatial_dimensions[row]), other
         found.append(WindowDim(lhs, steps, row, window))
     return found
 

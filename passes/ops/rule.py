@@ -76,6 +76,11 @@ class Window:
         return (self.size - 1) * self.dilation + 1
 
     @property
+    def overlap(self) -> int:
+        """How many elements a window shares with the next one."""
+        return max(self.reach - self.stride, 0)
+
+    @property
     def is_bare(self) -> bool:
         """Whether all is as StableHLO has it: zeros or init values around, and no results folded.
 

@@ -47,10 +47,20 @@ func.func @max_pool(%a: tensor<4x6xf32>, %s: tensor<4x3xf32>, %low: tensor<f32>)
   return %1 : tensor<4x6xf32>
 }
 
-// In the gradient of a kernel the kernel's dimension is the longer one: its shards' results are parts
-// of a sum, each with a window of the results over the input.
+// In the gradient of a kernel the windows of the results overlap less, one for each element of the
+// kernel, whose shards' results are parts of a sum.
 func.func @kernel_gradient(%a: tensor<2x16x3xf32>, %d: tensor<2x8x5xf32>) -> tensor<3x3x5xf32> {
   // CHECK: remark: stablehlo.convolution: [b, d:(1)16 window, a], [b, d window, c] -> [*, a, c] reduce {b: sum, d: sum}; dimension 0 of result 0 is a place of the window
   %0 = stablehlo.convolution(%a, %d) dim_numbers = [f, 0, b]x[i, 0, o]->[0, b, f], window = {pad = [[0, 1]], rhs_dilate = [2]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x16x3xf32>, tensor<2x8x5xf32>) -> tensor<3x3x5xf32>
   return %0 : tensor<3x3x5xf32>
+}
+
+// So they do where the layer is of patches, which the windows of the results are too, though the
+// result is the longer one; and in the layer those of the kernel, though the kernel is the longer one.
+func.func @patches(%a: tensor<2x64x3xf32>, %k: tensor<16x3x5xf32>, %d: tensor<2x4x5xf32>) -> (tensor<2x4x5xf32>, tensor<16x3x5xf32>) {
+  // CHECK: remark: stablehlo.convolution: [a, d:(1)64, b], [*, b, c] -> [a, d, c] reduce {b: sum}; dimension 0 of operand 1 is a dimension of the window
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {stride = [16]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x64x3xf32>, tensor<16x3x5xf32>) -> tensor<2x4x5xf32>
+  // CHECK: remark: stablehlo.convolution: [b, d:(1)64, a], [b, d, c] -> [*, a, c] reduce {b: sum, d: sum}; dimension 0 of result 0 is a place of the window
+  %1 = stablehlo.convolution(%a, %d) dim_numbers = [f, 0, b]x[i, 0, o]->[0, b, f], window = {rhs_dilate = [16]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x64x3xf32>, tensor<2x4x5xf32>) -> tensor<16x3x5xf32>
+  return %0, %1 : tensor<2x4x5xf32>, tensor<16x3x5xf32>
 }
