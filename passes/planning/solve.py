@@ -94,7 +94,7 @@ def _most_dims(problem: Problem) -> int:
 def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool) -> bool:
     """As `solve`, with many mesh axes: all of them at once only where that is quick.
 
-    The parts of a single mesh axis are laid out together first, and so are mesh axes that
+    The parts of each of one or two mesh axes are laid out together first, and so are mesh axes that
     annotations only name side by side: one after another they would seldom move from one dimension
     to another, which gains only once all of them have moved. Where tensors have many dimensions
     (`is_vast`), what two sub-axes can do is too much already, and then they change one by one.
@@ -103,8 +103,9 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool)
     everything = frozenset[int]().union(*axes)
     has_few = (_most_dims(problem) + 1) ** len(everything) <= limits.specs
     is_small = len(problem.now) <= limits.small
-    if is_vast or len(maker.named_together) == 1:
-        _parts_together(problem, everything, limits)
+    are_parted = len(axes) < _MANY_AXES and len(axes) < len(everything)
+    if is_vast or len(maker.named_together) == 1 or are_parted:
+        _parts_together(problem, everything, limits, is_vast)
         problem.let_change(axes)
     if not (has_few and is_small and _has_few_choices(problem, limits.choices)):
         maker.keep_few(is_vast)
@@ -139,11 +140,18 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool)
     return False
 
 
-def _parts_together(problem: Problem, axes: frozenset[int], limits: Limits) -> None:
-    """Lay out anew where the sub-axes of one set, of those that may change, all do the same."""
+def _parts_together(problem: Problem, axes: frozenset[int], limits: Limits, is_vast: bool) -> None:
+    """Lay out anew where the sub-axes of each set, of those that may change, all do the same.
+
+    All sets change at once, or one of them where tensors have many dimensions (`is_vast`) or there
+    are too many choices.
+    """
     maker = problem.maker
     maker.keep_parts_together(True)
-    problem.let_change(tuple([group & axes for group in maker.named_together if group & axes]))
+    problem.let_change((axes,))
+    if is_vast or not _has_few_choices(problem, limits.most):
+        groups = [group & axes for group in maker.named_together]
+        problem.let_change(tuple(filter(None, groups)))
     _search(problem, limits)
     maker.keep_parts_together(False)
 

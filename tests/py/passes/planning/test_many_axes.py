@@ -350,3 +350,43 @@ def test_the_parts_of_an_axis_move_at_once_among_many_dimensions(
     shard = 4 * 2**qubits / 8
     assert planned.lower(state, angles).wire_bytes <= moves * shard * 7 / 8
     assert max(specs) < 1200  # of 1331 and 4913
+
+
+def grouped_block(p: Any, x: Any) -> Any:
+    """A transformer's block: 8 query heads in 4 groups, one of key and value each."""
+    q, k, v = (jnp.einsum("btd,dhk->bthk", x, p[name]) for name in "qkv")
+    q = q.reshape(*q.shape[:2], 4, 2, 8)
+    weights = jax.nn.softmax(jnp.einsum("btghk,bsgk->bghts", q, k))
+    mixed = jnp.einsum("bghts,bsgk->btghk", weights, v).reshape(*x.shape[:2], 8, 8)
+    x = x + jnp.einsum("bthk,hkd->btd", mixed, p["o"])
+    return x + (jax.nn.silu(x @ p["gate"]) * (x @ p["up"])) @ p["down"]
+
+
+def test_an_axis_that_is_cut_beside_another_is_laid_out_whole_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The four groups cut "model"; weights name it with "data", split as few would split them."""
+    monkeypatch.setitem(EFFORTS, "normal", replace(EFFORTS["normal"], small=0))
+    mesh = Mesh.abstract([("data", 2), ("model", 4)])
+    wide = {name: ((64, 256), ["model", "data"]) for name in ("gate", "up")}
+    heads = {n: ((64, h, 8), [None, "data", "model"]) for n, h in (("q", 8), ("k", 4), ("v", 4))}
+    out = {"o": ((8, 8, 64), [("data", "model"), None, None])}
+    weights = wide | heads | out | {"down": ((256, 64), ["data", "model"])}
+    p = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, (shape, _) in weights.items()}
+    layouts = {name: dtensor.Layout(dims, mesh) for name, (_, dims) in weights.items()}
+    x, rows = jax.ShapeDtypeStruct((16, 32, 64), jnp.float32), ["data", None, None]
+
+    def step(p: Any, state: Any, x: Any, y: Any) -> Any:
+        def loss(p: Any) -> Any:
+            return jnp.mean((grouped_block(p, grouped_block(p, x)) - y) ** 2)
+
+        gradients = jax.grad(loss)(p)
+        state = jax.tree.map(lambda s, g: 0.9 * s + g, state, gradients)
+        return jax.tree.map(lambda p, s: p - 0.1 * s, p, state), state
+
+    lowered = dtensor.jit(
+        step,
+        in_layouts=(layouts, layouts, *[dtensor.Layout(rows, mesh)] * 2),
+        out_layouts=(layouts, layouts),
+    ).lower(p, p, x, x)
+    assert lowered.wire_bytes < 400_000  # one part after the other leads to 413_696
