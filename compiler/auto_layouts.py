@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 import jax
 from jax.tree_util import PyTreeDef
 
 from dtensor.compiler.calls import is_dtensor, struct_of, types_of
+from dtensor.compiler.driver import state_of
 from dtensor.compiler.jax_frontend import TracedArray, argument_names
 from dtensor.compiler.kept_plans import kept_plan
 from dtensor.compiler.layout_rules import Rule, shortest_rules
@@ -28,19 +31,27 @@ from dtensor.dialect.mlir import ir
 from dtensor.dialect.names import ARG_ATTRS, PROPAGATION_BARRIER, RES_ATTRS
 from dtensor.passes.base import PassState
 from dtensor.passes.cost.machine import Machine
-from dtensor.passes.cost.model import CostModel
 from dtensor.passes.cost.units import quantity, seconds_text
 from dtensor.passes.functions import main_function, set_boundary_layouts
-from dtensor.passes.graph import Graph, read_graph
-from dtensor.passes.pipeline import Pipeline
+from dtensor.passes.graph import Graph
+from dtensor.passes.pipeline import OwnStep, Pipeline
+from dtensor.passes.pipelines import pipeline_text
 from dtensor.passes.planning.auto import Argument, AutoPlan, plan_arguments
 from dtensor.passes.planning.limits import EFFORTS
-from dtensor.passes.propagation.task import Task, read_pins
+from dtensor.passes.propagation.propagate import PropagatePass
+from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.reports.grouping import common, without_numbers
 from dtensor.runtime.shardings import AnyMesh
 
 Carry = Mapping[int, int] | None
-_TO_THE_GRAPH = "builtin.module(dtensor-prepare, dtensor-import, dtensor-pad-uneven)"
+_NEAR = 1.001  # times what was planned; what a compilation takes more is not worth another round
+
+
+class _Passed(NamedTuple):
+    """A program as the passes ahead of the choice of layouts leave it."""
+
+    module: ir.Module
+    state: PassState
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,12 +244,10 @@ def plan_source(
             f"{source.name} uses variables or arrays from outside, whose layouts are their own; "
             "pass their values as arguments to find layouts for them"
         )
-    options = source.options
     pinned = [
         None if is_free and not (layout is not None and layout.has_open) else layout
         for is_free, layout in zip(free, source.in_layouts, strict=True)
     ]
-    machine = machine_of(source.mesh, source.target)
     given: dict[str, Any] = {
         "module": source.module,
         "filename": source.filename,
@@ -246,14 +255,15 @@ def plan_source(
         "mesh": source.mesh,
         "in_layouts": pinned,
         "out_layouts": source.out_layouts,
-        "cost": options.cost,
-        "machine": machine if options.machine is None else Machine.of(options.machine),
+        "options": source.options,
+        "machine": machine_of(source.mesh, source.target),
+        "platform": source.platform,
         "ties": {a: r for a, r in ties.items() if source.out_layouts[r] is None},
         "max_bytes": max_bytes,
-        "effort": options.effort,
     }
     plan = partial(_plan, **given)
-    return plan() if source.calls_python else kept_plan(given, plan)
+    is_kept = not (source.calls_python or source.options.is_own)
+    return kept_plan(given, plan) if is_kept else plan()
 
 
 def _plan(
@@ -263,30 +273,71 @@ def _plan(
     mesh: Mesh,
     in_layouts: Sequence[Layout | None],
     out_layouts: Sequence[Layout | None],
-    cost: CostModel | None,
+    options: CompileOptions,
     machine: Machine | None,
+    platform: str | None,
     ties: Mapping[int, int],
     max_bytes: float | None,
-    effort: str,
 ) -> AutoPlan:
-    with make_context(), ir.Location.unknown():
+    """The layouts with which a compilation is planned to take the least of those that were tried.
+
+    A compilation plans from where its layouts spread, and divides no large operation less than it
+    is divided there, nor uses an axis for small ones that no layout names. Where it takes more than
+    was planned, layouts are looked for among plans that it could have made of those, and among
+    plans that keep to the axes which are given.
+    """
+    before, propagate = _pipeline(options)
+    best: AutoPlan | None = None
+    every: list[Sequence[Layout] | None] = [None, ()]  # what was tried when layouts are looked for
+
+    def passed(layouts: Sequence[Layout | None], results: Sequence[Layout | None]) -> _Passed:
         parsed = parse_module(module, filename)
         main = main_function(parsed)
-        set_boundary_layouts(main, ARG_ATTRS, in_layouts)
-        set_boundary_layouts(main, RES_ATTRS, out_layouts)
-        state = PassState(mesh=mesh, cost=cost, machine=machine)
-        Pipeline.parse(_TO_THE_GRAPH).run(parsed, state)
-        graph = read_graph(main_function(parsed))
-        _refuse_barriers(graph, name)
-        # Any op may be left whole: no layout by hand is to have a strategy that is missing.
-        task = Task.of(graph, read_pins(graph, state.meshes), mesh, state.cost_model())
-        plan = plan_arguments(task, ties, max_bytes, EFFORTS[effort])
-    if plan is None:
+        set_boundary_layouts(main, ARG_ATTRS, layouts)
+        set_boundary_layouts(main, RES_ATTRS, results)
+        state = state_of(options, mesh, machine, platform)
+        before.run(parsed, state)
+        return _Passed(parsed, state)
+
+    with make_context(), ir.Location.unknown():
+        for tried in every:
+            parsed, state = passed(in_layouts, out_layouts)
+            graph = state.graph_of(main_function(parsed))
+            _refuse_barriers(graph, name)
+            task = propagate.task_of(graph, read_pins(graph, state.meshes), state)
+            found = plan_arguments(task, ties, max_bytes, EFFORTS[options.effort], tried)
+            if found is None:
+                continue
+            layouts = [argument.layout for argument in found.arguments]
+            results = list(out_layouts)
+            for argument, result in ties.items():
+                results[result] = layouts[argument]
+            parsed, state = passed(layouts, results)
+            planned = propagate.plan_ahead(main_function(parsed), state, math.inf).plan.seconds
+            if best is None:  # nothing was left out: this bounds all
+                best, bound = replace(found, seconds=planned), found.bound
+            elif planned < best.seconds:
+                best = replace(found, seconds=planned)
+            if planned <= found.seconds * _NEAR and tried is None:
+                break
+            if tried is None:
+                every.append(layouts)
+    if best is None:
         raise MemoryLimitError(
             f"no layouts were found in which one device holds at most {max_bytes:.0f} bytes of the "
             f"arguments of {name}; use more devices, or raise max_bytes_per_device"
         )
-    return plan
+    return replace(best, bound=None if bound is None else min(bound, best.seconds))
+
+
+def _pipeline(options: CompileOptions) -> tuple[Pipeline, PropagatePass]:
+    """The passes ahead of the one that decides layouts, and that one."""
+    steps = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd")).steps
+    ahead = list(takewhile(lambda step: step.name != PropagatePass.name, steps))
+    step = steps[len(ahead)]
+    assert isinstance(step, OwnStep)
+    assert isinstance(step.transformation, PropagatePass)
+    return Pipeline(tuple(ahead)), step.transformation
 
 
 def _refuse_barriers(graph: Graph, name: str) -> None:
@@ -346,7 +397,7 @@ def _checked(carry: Mapping[int, int]) -> dict[int, int]:
 def _parts(tree: PyTreeDef) -> list[tuple[PyTreeDef, int]]:
     """The structures of a tuple's entries and their first leaves; of anything else, its own."""
     data = tree.node_data()
-    if data is None or data[0] not in (tuple, list):
+    if data is None or data[0] is not tuple:
         return [(tree, 0)]
     found, first = [], 0
     for part in tree.children():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -132,19 +132,10 @@ def compile_module(
         for side, layouts in ((ARG_ATTRS, in_layouts), (RES_ATTRS, out_layouts)):
             check_boundary_layouts(main_function(module), side, layouts)
             set_boundary_layouts(main_function(module), side, layouts)
-        element = options.reduce_dtype
-        state = PassState(
-            mesh=mesh,
-            cost=options.cost,
-            machine=machine if options.machine is None else Machine.of(options.machine),
-            effort=options.effort,
-            reduce_element=None if element is None else _ELEMENTS[element],
+        state = replace(
+            state_of(options, mesh, machine, platform),
             is_strict=is_strict,
-            max_bytes_per_device=options.max_bytes_per_device,
             bytes_to_free=bytes_to_free,
-            definitions=options.ops,
-            bodies=bodies_of(options.ops, platform),
-            platform=platform,
             donated=donated,
             argument_names=argument_names,
             result_names=result_names,
@@ -193,6 +184,24 @@ def compile_module(
             return run(is_strict=True)
         except CompileError:
             raise refused from None
+
+
+def state_of(
+    options: CompileOptions, mesh: Mesh | None, machine: Machine | None, platform: str | None
+) -> PassState:
+    """What passes are told by the options; the others as of `compile_module`."""
+    element = options.reduce_dtype
+    return PassState(
+        mesh=mesh,
+        cost=options.cost,
+        machine=machine if options.machine is None else Machine.of(options.machine),
+        effort=options.effort,
+        reduce_element=None if element is None else _ELEMENTS[element],
+        max_bytes_per_device=options.max_bytes_per_device,
+        definitions=options.ops,
+        bodies=bodies_of(options.ops, platform),
+        platform=platform,
+    )
 
 
 class _Attempt(NamedTuple):

@@ -15,6 +15,7 @@ from dtensor.compiler.targets.target import Target
 from dtensor.compiler.variables.use import Use
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mesh import Mesh
+from dtensor.runtime.placement import platform_of
 
 Returns = Literal["dtensor", "jax"]
 """What the results of a call are."""
@@ -70,6 +71,11 @@ class Source:
     def calls_python(self) -> bool:
         """Whether it calls Python functions, which another process does not have."""
         return bool(self.host_callbacks or self.keepalives)
+
+    @property
+    def platform(self) -> str | None:
+        """What jax calls the devices that it is written for; None where they are not known."""
+        return platform_of(self.mesh) if self.target is None else self.target.lowering_platform
 
     def short(self) -> str:
         """Its name and mesh, for representations: `step on mesh(x=2, y=4)`."""

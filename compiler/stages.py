@@ -46,7 +46,7 @@ from dtensor.runtime.client import no_devices
 from dtensor.runtime.context import typed_on
 from dtensor.runtime.donation import refuse_deleted, refuse_twice
 from dtensor.runtime.executable import Executable
-from dtensor.runtime.placement import named_sharding, platform_of
+from dtensor.runtime.placement import named_sharding
 from dtensor.runtime.tracing import becomes_program, is_eager
 
 _TRACED = (
@@ -119,7 +119,7 @@ class Lowered(Planned):
             "argument_names": [argument.name for argument in source.args],
             "result_names": [result.name for result in source.results],
             "machine": machine_of(source.mesh, source.target),
-            "platform": _platform(source),
+            "platform": source.platform,
         }
         with phases(f"planning {source.name}") as begin:
             plan = functools.partial(driver.compile_module, **given, after=after, before=begin)
@@ -419,13 +419,6 @@ class Compiled(Planned):
     def memory_analysis(self) -> Any:
         """XLA's count of the bytes of arguments, results and temporaries of one device."""
         return self.executable.compiled.memory_analysis()
-
-
-def _platform(source: Source) -> str | None:
-    """What jax calls the devices that a program is written for; None where they are not known."""
-    if source.target is not None:
-        return source.target.lowering_platform
-    return platform_of(source.mesh)
 
 
 def _made_on(source: Source, results: Sequence[ArrayType]) -> AbstractMesh | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dtensor.dialect.layout import Layout
@@ -11,11 +11,14 @@ from dtensor.passes.graph import ARGUMENT, RESULT, Node
 from dtensor.passes.planning.descend import Changes, descend
 from dtensor.passes.planning.limits import Limits
 from dtensor.passes.planning.options import Options, Strategy
+from dtensor.passes.planning.plan import start_of
 from dtensor.passes.planning.prices import Prices
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.solve import polish, solve
-from dtensor.passes.planning.strategies import Maker, Moves
-from dtensor.passes.propagation.task import Task, planned_sub_axes
+from dtensor.passes.planning.strategies import Maker, Moves, ResultPlaces
+from dtensor.passes.propagation.places import WHOLE, place_of
+from dtensor.passes.propagation.task import Pins, Task
+from dtensor.passes.propagation.turns import in_turn
 from dtensor.passes.sharding.specs import Specs
 
 _TIED = "tied"  # a result that is the next call's argument: its node is the argument's
@@ -63,9 +66,16 @@ class AutoPlan:
 
 
 def plan_arguments(
-    task: Task, ties: Mapping[int, int], max_bytes: float | None, limits: Limits
+    task: Task,
+    ties: Mapping[int, int],
+    max_bytes: float | None,
+    limits: Limits,
+    tried: Sequence[Layout] | None = None,
 ) -> AutoPlan | None:
     """Choose the layouts of the arguments that nothing pins, together with all others.
+
+    A compilation divides no large operation less than what is given does as it spreads. So no plan
+    is looked for that divides one less than the given layouts do.
 
     Args:
         task: the program, whose nodes are changed where results are tied, and its mesh, each axis
@@ -73,12 +83,14 @@ def plan_arguments(
         ties: argument numbers to the numbers of the results that become them.
         max_bytes: of the arguments on one device; None is no limit.
         limits: how long to search.
+        tried: layouts of all arguments with which a compilation took more than was planned: now
+            no plan is looked for that it could not have made of those. None where nothing was
+            tried; if empty, axes that no given layout names are used for large operations alone.
 
     Returns:
         None if no layouts were found that fit.
     """
-    search = _Search(task, limits)
-    search.tie(ties)
+    search = _Search(task, limits, ties, tried)
     search.solve(0.0)
     price = 0.0
     if max_bytes is not None and search.bytes() > max_bytes:
@@ -90,25 +102,46 @@ def plan_arguments(
 
 
 class _Maker(Maker):
-    """Strategies with every axis in use, results as they come, and a price on arguments."""
+    """Strategies with every axis in use, results as they come, and a price on arguments.
+
+    Where layouts were tried, those that a compilation with them chooses among.
+    """
 
     price = 0.0  # seconds per byte that one device holds of an argument
 
-    def _is_used(self, axis: int) -> bool:
-        return True
+    def __init__(
+        self,
+        task: Task,
+        specs: Specs,
+        result_places: Sequence[ResultPlaces],
+        tried: Sequence[Layout] | None,
+    ) -> None:
+        self._tried, self.divides_anyhow = tried, tried is None
+        super().__init__(task, specs, result_places)
 
-    def _expected(
-        self, node: Node, found: tuple[Strategy, ...], now: Strategy
-    ) -> tuple[Strategy, ...]:
-        return found
+    def _is_used(self, axis: int) -> bool:
+        if self._tried is None:
+            return True
+        subaxis = self.specs.subaxes[axis]
+        is_named = any(place_of(layout, subaxis) != WHOLE for layout in self._tried)
+        return is_named or super()._is_used(axis)
 
     def of(self, node: Node, start: Strategy, now: Strategy, moves: Moves | None) -> Options:
         """The strategies of a node, those of an argument with what its bytes cost."""
         options = super().of(node, start, now, moves)
         if node.kind != ARGUMENT:
             return options
-        priced = list(dict.fromkeys([self.priced(node, s) for s in options.strategies]))
+        kept = [s for s in options.strategies if s == now or self._has_whole_axes(node, s)]
+        priced = list(dict.fromkeys([self.priced(node, s) for s in kept]))
         return Options(priced, self.specs.sides(self.graph, node))
+
+    def _has_whole_axes(self, node: Node, strategy: Strategy) -> bool:
+        """Whether an argument is split by no part of a mesh axis alone, where that is not given."""
+        rank = self.specs.rank(len(self.graph.types[node.results[0]].shape))
+        parts = {group[0] for group in self.cut_axes}
+        axes = rank.layout(strategy.outs[0]).axes if parts else ()
+        sizes = dict(self.specs.mesh.axes)
+        return all(axis.size == sizes[axis.name] for axis in axes)
 
     def priced(self, node: Node, strategy: Strategy) -> Strategy:
         """The strategy of a node, that of an argument with what its bytes cost."""
@@ -134,13 +167,35 @@ class _Point(NamedTuple):
 class _Search:
     """A problem whose prices of memory change."""
 
-    def __init__(self, task: Task, limits: Limits) -> None:
-        self.task, self.graph, self.limits = task, task.graph, limits
-        self.specs = Specs(planned_sub_axes(task.pins, task.mesh, {}), task.mesh)
+    def __init__(
+        self,
+        task: Task,
+        limits: Limits,
+        ties: Mapping[int, int],
+        tried: Sequence[Layout] | None,
+    ) -> None:
+        self.graph, self.limits = task.graph, limits
+        turns = in_turn(replace(task, pins=self._pins(task.pins, ties, tried or ())), {}, {})
+        self.specs = Specs([reach.sub_axis for reach, _ in turns.axes], task.mesh)
         self.prices = Prices(self.specs, task.cost)
+        places = [None] * len(turns.axes) if tried is None else turns.result_places
+        self.maker = _Maker(task, self.specs, places, tried)
+        spread = [labels for _, labels in turns.axes]
+        self.start = start_of(task, self.maker, spread)
         self.now: list[Strategy] = []  # per node of the problem
+        self._tie(ties)
 
-    def tie(self, ties: Mapping[int, int]) -> None:
+    def _pins(self, given: Pins, ties: Mapping[int, int], tried: Sequence[Layout]) -> Pins:
+        """What a compilation with the layouts that were tried is given."""
+        results = {node.slot: node.index for node in self.graph.nodes if node.kind == RESULT}
+        layouts = dict(given.layouts)
+        for node, layout in zip(self._arguments(), tried, strict=False):
+            layouts[node.index] = layout
+            if node.slot in ties:
+                layouts[results[ties[node.slot]]] = layout
+        return Pins(layouts, given.whole)
+
+    def _tie(self, ties: Mapping[int, int]) -> None:
         """Make a result and the argument that it becomes one node: they are laid out alike."""
         nodes = self.graph.nodes
         arguments = {node.slot: node for node in nodes if node.kind == ARGUMENT}
@@ -153,25 +208,18 @@ class _Search:
             argument.operands.append(value)
             returned.operands.clear()
             returned.kind = _TIED
-        self.maker = _Maker(self.task, self.specs, [None] * len(self.specs.sizes))
+            self.start[returned.index] = Strategy((), (), 1)
+            begun = self.start[argument.index]
+            self.start[argument.index] = begun._replace(ins=(*begun.ins, *begun.outs))
 
     def _problem(self, price: float) -> Problem:
         """The problem at a price, with the plan found last."""
         self.maker.price = price
-        start = [self._whole(node) for node in self.graph.nodes]
-        problem = Problem(self.maker, start, self.prices)
+        problem = Problem(self.maker, self.start, self.prices)
         nodes = [self.graph.nodes[example] for example in problem.example]
         problem.start = list(map(self.maker.priced, nodes, problem.start))
         problem.now = list(map(self.maker.priced, nodes, self.now or problem.start))
         return problem
-
-    def _whole(self, node: Node) -> Strategy:
-        """A node as it is pinned, or with whole values."""
-        given = self.task.pins.layouts.get(node.index)
-        if given is None:
-            return self.maker.whole(node)
-        spec = self.specs.of_layout(given.closed())
-        return Strategy((spec,) * len(node.operands), (spec,) * len(node.results), 1)
 
     def solve(self, price: float) -> None:
         """Find the plan at a price, from the one found last."""

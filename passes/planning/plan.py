@@ -88,7 +88,7 @@ def make_plan(
     prices = task.prices[axes]
     specs = prices.specs
     maker = Maker(task, specs, result_places, kept)
-    problem = Problem(maker, _start(task, maker, spread), prices)
+    problem = Problem(maker, start_of(task, maker, spread), prices)
     bound = _solve(problem, limits)
     strategies = [problem.now[number] for number in problem.node_of]
     work = sum(map(problem.work_seconds, range(len(problem.now))))
@@ -123,7 +123,7 @@ def _has_choice(problem: Problem) -> bool:
     return False
 
 
-def _start(task: Task, maker: Maker, spread: Sequence[Sequence[Label]]) -> list[Strategy]:
+def start_of(task: Task, maker: Maker, spread: Sequence[Sequence[Label]]) -> list[Strategy]:
     """The strategies that labels of single sub-axes make together.
 
     Each sub-axis spread by itself: together they may fit no algorithm, or make a value

@@ -60,6 +60,8 @@ class Maker:
         cut_axes: the sub-axes of each mesh axis that only the compiler cuts.
     """
 
+    divides_anyhow = False  # whether matmuls may be divided more than as they start, less than most
+
     def __init__(
         self,
         task: Task,
@@ -205,9 +207,8 @@ class Maker:
             return found
         if opdef(node.name).must_divide:
             found = tuple([s for s in found if s.split >= start.split])
-            most = max([s.split for s in found], default=1)
-            small = rule.flops / self.task.min_flops
-            enough = (start.split, most)
+            enough = {start.split, max([s.split for s in found], default=1)}
+            small = 0.0 if self.divides_anyhow else rule.flops / self.task.min_flops
             return tuple([s for s in found if s.split in enough or s.split > small])
         if self.is_constant(node):
             return found
@@ -230,8 +231,7 @@ class Maker:
         if info.bytes < _LARGE_CARRY or self.is_constant(node):
             return found
         splits = self.specs.rank(len(info.shape)).splits
-        least = splits[start.ins[0]]
-        return tuple([s for s in found if splits[s.ins[0]] >= least])
+        return tuple([s for s in found if splits[s.ins[0]] >= splits[start.ins[0]]])
 
     def _reads_stack(self, node: Node) -> bool:
         """Whether an op takes a part of what stays the same in its loop, such as one layer."""
@@ -267,10 +267,10 @@ class Maker:
         return [side.places[spec] for side, spec in sides]
 
     def _held(self, node: Node, now: Strategy, free: Free) -> Held:
-        by_axis = enumerate(zip(*self.places(node, now), strict=True))
+        by_axis = list(zip(*self.places(node, now), strict=True))
         if free is not None:
-            return tuple([None if axis in free else (places,) for axis, places in by_axis])
-        return tuple([tuple({p: None, (WHOLE,) * len(p): None}) for _, p in by_axis])
+            return tuple([None if a in free else (places,) for a, places in enumerate(by_axis)])
+        return tuple([tuple({p: None, (WHOLE,) * len(p): None}) for p in by_axis])
 
     # Ops.
 

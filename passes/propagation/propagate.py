@@ -15,15 +15,12 @@ from dtensor.passes.cost.units import seconds_text
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import OP, Graph, Node, title_of
 from dtensor.passes.ledger import Ledger, NodeFacts
-from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.planning.limits import EFFORTS, Limits
 from dtensor.passes.planning.not_parallel import lost_parallelism
 from dtensor.passes.planning.plan import Plan, make_plan
 from dtensor.passes.planning.provenance import Provenance
-from dtensor.passes.planning.strategies import ResultPlaces
 from dtensor.passes.program import CUSTOM_CALL
 from dtensor.passes.propagation.barriers import Settled, stages
-from dtensor.passes.propagation.labels import Label
 from dtensor.passes.propagation.places import split_of
 from dtensor.passes.propagation.planned import PlannedLayouts, write_planned
 from dtensor.passes.propagation.reach import AxisReach
@@ -99,12 +96,15 @@ class PropagatePass(Pass):
 
     def _begun(self, graph: Graph, pins: Pins, state: PassState) -> tuple[Task, Ahead]:
         """What is to be planned, and how; no plan is made yet."""
-        assert state.mesh is not None
         limits = _limits(self.effort or state.effort, self.bound)
+        return self.task_of(graph, pins, state), Ahead(limits, self.min_flops)
+
+    def task_of(self, graph: Graph, pins: Pins, state: PassState) -> Task:
+        """What is to be planned of a graph, whose mesh the state has."""
+        assert state.mesh is not None
         cost, prices = state.cost_model(), state.prices
         task = Task.of(graph, pins, state.mesh, cost, self.min_flops, prices)
-        task = replace(task, reduce_element=state.reduce_element, is_strict=state.is_strict)
-        return task, Ahead(limits, self.min_flops)
+        return replace(task, reduce_element=state.reduce_element, is_strict=state.is_strict)
 
 
 def _limits(effort: str, bound: bool) -> Limits:
@@ -178,43 +178,10 @@ def _plan(stage: Task, turns: AxesInTurn, limits: Limits) -> Plan:
         stage,
         [reach.sub_axis for reach, _ in turns.axes],
         [labels for _, labels in turns.axes],
-        [_result_places(reach, labels) for reach, labels in turns.axes],
+        turns.result_places,
         limits,
         turns.kept,
     )
-
-
-def _result_places(reach: AxisReach, labels: Sequence[Label]) -> ResultPlaces:
-    """Per result the places that what is given leads to; None if the axis may come out anywhere.
-
-    It may where an op cannot use it, or orders what it splits: to order or transform it, an op
-    sends more than to move the axis to another dimension. So it is with a loop along what it
-    splits; but a result that what is given leads to comes out there all the same.
-    """
-    pairs = zip(reach.graph.nodes, labels, strict=True)
-    if reach.refused or any(
-        node.rule is not None and _orders(node.rule, label.factor) for node, label in pairs
-    ):
-        return None
-    places = reach.result_places
-    return {k: found or None for k, found in places.items()} if _is_walked(reach) else places
-
-
-def _is_walked(reach: AxisReach) -> bool:
-    """Whether a loop may read what the axis splits piece by piece."""
-    return any(
-        label.factor >= 0 and node.rule.factors[label.factor].kind is FactorKind.OWNED
-        for node, labels in zip(reach.graph.nodes, reach.labels, strict=True)
-        if node.rule is not None and node.weight > 1
-        for label in labels
-    )
-
-
-def _orders(rule: OpRule, factor: int) -> bool:
-    """Whether a factor orders or transforms elements, and its dimension comes out."""
-    if factor < 0 or rule.factors[factor].kind not in (FactorKind.ORDER, FactorKind.TRANSFORM):
-        return False
-    return any(k < 0 for k, _ in rule.dims_of_factor[factor])
 
 
 def _realise(task: Task, plan: Plan) -> PlannedLayouts:

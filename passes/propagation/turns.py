@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.axes import AxisRef
+from dtensor.passes.ops.rule import FactorKind, OpRule
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.planning.strategies import ResultPlaces
 from dtensor.passes.propagation.axis import Decided, reach_of
 from dtensor.passes.propagation.barriers import Settled, settled_labels
 from dtensor.passes.propagation.labels import Label
@@ -38,6 +40,11 @@ class AxesInTurn:
     axes: list[tuple[AxisReach, tuple[Label, ...]]]
     kept: list[dict[int, Label]]
     order: list[int]
+
+    @property
+    def result_places(self) -> list[ResultPlaces]:
+        """Per sub-axis where results that nobody laid out may have it."""
+        return [_result_places(reach, labels) for reach, labels in self.axes]
 
 
 def in_turn(
@@ -136,3 +143,36 @@ def _edges_nearby(reach: AxisReach) -> Iterator[int]:
         free = {label.factor for label in labels if label.outs[0] > WHOLE}
         if opdef(node.name).must_divide and len(free) > 1:
             yield min(part for part in range(1, n + 1) if n % part == 0 and part * part >= n)
+
+
+def _result_places(reach: AxisReach, labels: Sequence[Label]) -> ResultPlaces:
+    """Per result the places that what is given leads to; None if the axis may come out anywhere.
+
+    It may where an op cannot use it, or orders what it splits: to order or transform it, an op
+    sends more than to move the axis to another dimension. So it is with a loop along what it
+    splits; but a result that what is given leads to comes out there all the same.
+    """
+    pairs = zip(reach.graph.nodes, labels, strict=True)
+    if reach.refused or any(
+        node.rule is not None and _orders(node.rule, label.factor) for node, label in pairs
+    ):
+        return None
+    places = reach.result_places
+    return {k: found or None for k, found in places.items()} if _is_walked(reach) else places
+
+
+def _is_walked(reach: AxisReach) -> bool:
+    """Whether a loop may read what the axis splits piece by piece."""
+    return any(
+        label.factor >= 0 and node.rule.factors[label.factor].kind is FactorKind.OWNED
+        for node, labels in zip(reach.graph.nodes, reach.labels, strict=True)
+        if node.rule is not None and node.weight > 1
+        for label in labels
+    )
+
+
+def _orders(rule: OpRule, factor: int) -> bool:
+    """Whether a factor orders or transforms elements, and its dimension comes out."""
+    if factor < 0 or rule.factors[factor].kind not in (FactorKind.ORDER, FactorKind.TRANSFORM):
+        return False
+    return any(k < 0 for k, _ in rule.dims_of_factor[factor])
