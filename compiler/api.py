@@ -6,7 +6,7 @@ import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, Unpack, overload
 
 import jax
 from jax.sharding import get_abstract_mesh
@@ -42,7 +42,7 @@ from dtensor.compiler.define_op import registered_number
 from dtensor.compiler.equations import check_placements
 from dtensor.compiler.explicit import explicit_mesh, explicit_shardings
 from dtensor.compiler.jax_frontend import argument_names
-from dtensor.compiler.keywords import check_forms, refuse_unknown
+from dtensor.compiler.keywords import How, check_forms, refuse_unknown
 from dtensor.compiler.layouts import AUTO
 from dtensor.compiler.options import CompileOptions, check_arguments, with_known_ops
 from dtensor.compiler.parameters import Positional, completed, file_of, layouts_of_call, name_of
@@ -50,8 +50,9 @@ from dtensor.compiler.program import Programs
 from dtensor.compiler.refs import call_with_refs, layouts_of_refs, of_values, refs_among
 from dtensor.compiler.relayout import sent_by
 from dtensor.compiler.source import Returns, Source
-from dtensor.compiler.stages import Compiled, Lowered, Traced
+from dtensor.compiler.stages import Compiled, Lowered
 from dtensor.compiler.targets.target import Target, check_mesh, take_target
+from dtensor.compiler.traced import Traced
 from dtensor.compiler.variables.calls import Bound, VariableCall
 from dtensor.compiler.variables.scope import Scope
 from dtensor.compiler.variables.tracing import Call, trace_call, values_of, watched
@@ -75,28 +76,12 @@ def _forget_programs() -> None:
 resets.append(_forget_programs)
 
 
-class _How(TypedDict, total=False):
-    """What `jit` takes beside the function."""
-
-    in_layouts: Any
-    out_layouts: Any
-    donate_argnums: int | Sequence[int] | None
-    donate_argnames: str | Sequence[str] | None
-    static_argnums: int | Sequence[int] | None
-    static_argnames: str | Sequence[str] | None
-    keep_unused: bool
-    compiler_options: Mapping[str, Any] | None
-    mesh: AnyMesh | None
-    options: CompileOptions | None
-    returns: Returns
+@overload
+def jit(fn: Callable[..., Any], **how: Unpack[How]) -> JitFunction: ...
 
 
 @overload
-def jit(fn: Callable[..., Any], **how: Unpack[_How]) -> JitFunction: ...
-
-
-@overload
-def jit(**how: Unpack[_How]) -> Callable[[Callable[..., Any]], JitFunction]: ...
+def jit(**how: Unpack[How]) -> Callable[[Callable[..., Any]], JitFunction]: ...
 
 
 def jit(
@@ -157,7 +142,7 @@ def jit(
     Example:
         `step = dtensor.jit(train_step, in_layouts=(params_layouts, batch_layout))`
     """
-    refuse_unknown(others, unknown, list(_How.__annotations__))
+    refuse_unknown(others, unknown, list(How.__annotations__))
     if fn is None:
         return functools.partial(
             jit,

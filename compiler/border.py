@@ -159,3 +159,23 @@ def results_of(
         return tensors
 
     return results
+
+
+def finishing_named(
+    name: str, finish: Callable[[Any], Any], start: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`finish` of what `start` gives; that it is no number (`jax.debug_nans`) names the program.
+
+    jax names no operation of a program over a mesh.
+    """
+
+    def call(*arrays: Any) -> Any:
+        try:
+            return finish(start(*arrays))
+        except FloatingPointError as found:
+            raise FloatingPointError(
+                f"{name}: {str(found).rstrip('.')}; call it under jax.jit, and jax names the "
+                "operation"
+            ) from None
+
+    return call

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from dtensor.compiler.layouts import is_layout_leaf
+from dtensor.compiler.options import CompileOptions
+from dtensor.compiler.source import Returns
 from dtensor.dialect.diagnostics import did_you_mean
 from dtensor.dialect.errors import LayoutError
 from dtensor.runtime.shardings import AnyMesh
@@ -20,6 +22,22 @@ _OF_JAX = {
     "abstracted_axes": "leave it out: shapes are known when a program is compiled",
 }
 """Keywords of jax.jit that dtensor.jit has not."""
+
+
+class How(TypedDict, total=False):
+    """What `jit` takes beside the function."""
+
+    in_layouts: Any
+    out_layouts: Any
+    donate_argnums: int | Sequence[int] | None
+    donate_argnames: str | Sequence[str] | None
+    static_argnums: int | Sequence[int] | None
+    static_argnames: str | Sequence[str] | None
+    keep_unused: bool
+    compiler_options: Mapping[str, Any] | None
+    mesh: AnyMesh | None
+    options: CompileOptions | None
+    returns: Returns
 
 
 def refuse_unknown(others: Sequence[Any], unknown: Mapping[str, Any], known: Sequence[str]) -> None:

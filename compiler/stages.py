@@ -14,7 +14,7 @@ from jax.tree_util import default_registry
 
 from dtensor.compiler import driver
 from dtensor.compiler.arguments import array_of, converter, is_brought, move_of
-from dtensor.compiler.border import results_of
+from dtensor.compiler.border import finishing_named, results_of
 from dtensor.compiler.budget import active_budgets, check_active
 from dtensor.compiler.calls import (
     TRACED,
@@ -53,41 +53,6 @@ _TRACED = (
     "a compiled program cannot be traced, nor be a part of what jax traces: call, or trace, the "
     "function that dtensor.jit gives"
 )
-
-
-class Traced:
-    """A function as jax traced it; `lower` gives it layouts."""
-
-    def __init__(self, source: Source, jaxpr: Any) -> None:
-        self._source = source
-        self._jaxpr = jaxpr
-
-    def __repr__(self) -> str:
-        return f"Traced({self._source.short()})"
-
-    @property
-    def jaxpr(self) -> Any:
-        """The function as jax's ClosedJaxpr, of global shapes."""
-        return self._jaxpr
-
-    @property
-    def out_info(self) -> Any:
-        """Shape and element type of each result, in the structure the function returns."""
-        tree: Any = self._source.out_tree
-        return tree.unflatten([info.struct for info in self._source.results[: tree.num_leaves]])
-
-    def lower(self, **options: Any) -> Lowered:
-        """The program with its layouts, not compiled; there are no options, which jax.export has.
-
-        Raises:
-            TypeError: an option is given.
-        """
-        if options:
-            raise TypeError(
-                f"lower takes no {next(iter(options))}=; where jax.export wants a function of "
-                "jax.jit, write step.lower(*args).compile().export()"
-            )
-        return Lowered(self._source)
 
 
 class Lowered(Planned):
@@ -297,13 +262,13 @@ class Compiled(Planned):
         finish = self._finishing(types)
         if all(type_.layout is not None for type_ in types) and not any(converters):
             start = self.executable.runner(of_tensors=True)
-            return _named(name, finish, start)
+            return finishing_named(name, finish, start)
 
         brings = any(is_brought(c) for c in converters)
         run = self.executable.runner(brings=brings)
         convert = [c or array_of for c in converters]
         names = [info.name for info in infos]
-        done = _named(name, finish, run)
+        done = finishing_named(name, finish, run)
 
         def call(leaves: Sequence[Any]) -> Any:
             if donated:  # jax brings an array to more devices by taking its buffer for one of them
@@ -463,23 +428,3 @@ def _program(source: Source, result: driver.DriverResult) -> CompiledProgram:
         ledger=result.ledger,
         compiler_options=source.compiler_options,
     )
-
-
-def _named(
-    name: str, finish: Callable[[Any], Any], start: Callable[..., Any]
-) -> Callable[..., Any]:
-    """`finish` of what `start` gives; that it is no number (`jax.debug_nans`) names the program.
-
-    jax names no operation of a program over a mesh.
-    """
-
-    def call(*arrays: Any) -> Any:
-        try:
-            return finish(start(*arrays))
-        except FloatingPointError as found:
-            raise FloatingPointError(
-                f"{name}: {str(found).rstrip('.')}; call it under jax.jit, and jax names the "
-                "operation"
-            ) from None
-
-    return call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Self
@@ -24,6 +24,7 @@ from dtensor.dialect.layout_entries import (
     partial_of,
 )
 from dtensor.dialect.layout_members import LayoutMembers
+from dtensor.dialect.layout_parts import dim_text, partial_repr, partial_texts, spec_text
 from dtensor.dialect.mesh import Mesh
 
 __all__ = ["MATCH", "OPEN", "REDUCTIONS", "UNSHARDED", "Layout"]
@@ -226,7 +227,7 @@ class Layout(LayoutMembers):
             names = [a.name for a in dim.axes]
             what = f"the {dim.split} devices of axes {names}"
             if not dim.is_contiguous:
-                what = f"the {parts} blocks of {self._dim_text(dim)}"
+                what = f"the {parts} blocks of {dim_text(dim, self.mesh)}"
             up = -(-size // parts) * parts
             return (
                 f"dimension {index} has {size} elements, not divisible by {what}; "
@@ -266,8 +267,8 @@ class Layout(LayoutMembers):
                 return f"dimension {index} is MATCH, which has a meaning in relayout only"
             if not dim.is_contiguous:
                 return (
-                    f"dimension {index} is cut into blocks, {self._dim_text(dim)}; arguments and "
-                    "results must have contiguous shards: drop the block count"
+                    f"dimension {index} is cut into blocks, {dim_text(dim, self.mesh)}; arguments "
+                    "and results must have contiguous shards: drop the block count"
                 )
         return None
 
@@ -350,49 +351,22 @@ class Layout(LayoutMembers):
 
     def asm(self) -> str:
         """The form in MLIR: `#dtensor.layout<@mesh, [{"x"}, {}]>`; `parse` reads it."""
-        dims = ", ".join(self._dim_text(dim) for dim in self.dims)
+        dims = ", ".join(dim_text(dim, self.mesh) for dim in self.dims)
         text = f"#dtensor.layout<@{self.mesh.symbol}, [{dims}]"
         if self.partial:
-            text += f", partial = {{{', '.join(self._partial_texts())}}}"
+            text += f", partial = {{{', '.join(partial_texts(self.partial, self.mesh))}}}"
         return text + ">"
-
-    def _dim_text(self, dim: Dim) -> str:
-        if dim.is_match:
-            return "{match}"
-        parts = [
-            str(d) if isinstance(d, int) else d.text(self.mesh.axis_size(d.name))
-            for d in dim.digits
-        ]
-        kept_out = [f"!{axis.text(self.mesh.axis_size(axis.name))}" for axis in dim.barred]
-        parts += ["?" + "".join(kept_out)] if dim.is_open else []
-        word = "{" + ", ".join(parts) + "}"
-        return f"{word}p{dim.priority}" if dim.priority else word
-
-    def _partial_texts(self) -> Iterator[str]:
-        for kind in REDUCTIONS:
-            axes = [a.text(self.mesh.axis_size(a.name)) for a, k in self.partial if k == kind]
-            if len(axes) == 1:
-                yield f"{kind}: {axes[0]}"
-            elif axes:
-                yield f"{kind}: ({', '.join(axes)})"
-
-    def _partial_repr(self) -> str:
-        axes: dict[str, list[str]] = {}
-        for axis, kind in self.partial:
-            axes.setdefault(kind, []).append(_digit_text(axis, self.mesh))
-        words = [f"{kind!r}: {_entry_text(names)}" for kind, names in axes.items()]
-        return "{" + ", ".join(words) + "}"
 
     def short(self) -> str:
         """The dimensions and partial axes alone, for tables and messages: `[{"x"}, {}]`."""
-        text = "[" + ", ".join(self._dim_text(dim) for dim in self.dims) + "]"
+        text = "[" + ", ".join(dim_text(dim, self.mesh) for dim in self.dims) + "]"
         if self.partial:
-            text += f" partial {{{', '.join(self._partial_texts())}}}"
+            text += f" partial {{{', '.join(partial_texts(self.partial, self.mesh))}}}"
         return text
 
     def __repr__(self) -> str:
-        specs = ", ".join(_spec_text(dim, self.mesh) for dim in self.dims)
-        partial = f", partial={self._partial_repr()}" if self.partial else ""
+        specs = ", ".join(spec_text(dim, self.mesh) for dim in self.dims)
+        partial = f", partial={partial_repr(self.partial, self.mesh)}" if self.partial else ""
         return f"Layout([{specs}], {self.mesh!r}{partial})"
 
     def _repr_html_(self) -> str:
@@ -424,28 +398,3 @@ class Layout(LayoutMembers):
         from dtensor.dialect.layout_text import parse_layout
 
         return parse_layout(text, mesh)
-
-
-def _spec_text(dim: Dim, mesh: Mesh) -> str:
-    if dim.is_match:
-        return "MATCH"
-    if dim.priority or dim.barred:
-        from dtensor.dialect.layout_string import spec_string
-
-        return repr(spec_string(dim, mesh))
-    parts = [_digit_text(digit, mesh) for digit in dim.digits]
-    parts += ["OPEN"] if dim.is_open else []
-    if not parts:
-        return "UNSHARDED"
-    return _entry_text(parts)
-
-
-def _entry_text(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
-
-
-def _digit_text(digit: AxisRef | int, mesh: Mesh) -> str:
-    if isinstance(digit, int):
-        return str(digit)
-    whole = digit == mesh.axis(digit.name)
-    return repr(digit.name) if whole else digit.text(mesh.axis_size(digit.name))

@@ -6,23 +6,19 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dtensor.dialect.axes import AXIS_NAME, AxisRef
 from dtensor.dialect.device_spec import DeviceSpec
 from dtensor.dialect.errors import MeshError
+from dtensor.dialect.mesh_axes import axis_pairs, checked_axis, checked_id
 from dtensor.dialect.mesh_devices import MeshDevices, naming
 from dtensor.dialect.mesh_members import MeshMembers
-
-if TYPE_CHECKING:
-    pass
 
 XLA_SPMD = (
     "use_xla_spmd asks for XLA's own partitioner, which dtensor takes the place of; leave it out"
 )
 ABSTRACT = "ABSTRACT"  # the device type of meshes without devices
-RESERVED = ("unsharded", "match", "any", "scalar")
 _AXIS_TEXT = re.compile(r'\s*"([^"]*)"\s*=\s*(-?\d{1,18})\s*')
 MOST_DEVICES = 2**24
 
@@ -99,7 +95,7 @@ class Mesh(MeshMembers):
         written: MeshDevices | None = None,
     ) -> None:
         pairs = axis_pairs(axes)
-        checked = tuple(_checked_axis(pair) for pair in pairs)
+        checked = tuple(checked_axis(pair) for pair in pairs)
         names = [axis for axis, _ in checked]
         repeated = sorted({axis for axis in names if names.count(axis) > 1})
         if repeated:
@@ -107,7 +103,7 @@ class Mesh(MeshMembers):
         size = math.prod(n for _, n in checked)
         if size > MOST_DEVICES:
             raise MeshError(f"mesh of {size:,} devices; at most {MOST_DEVICES:,} are laid out")
-        ids = None if device_ids is None else tuple(map(_checked_id, device_ids))
+        ids = None if device_ids is None else tuple(map(checked_id, device_ids))
         if ids is not None and len(ids) != size:
             raise MeshError(
                 f"mesh of {size} devices was given {len(ids)} device ids; give one each"
@@ -377,46 +373,8 @@ class Mesh(MeshMembers):
         return cls.of(axes, device_ids, "" if name == "mesh" else name)
 
 
-def axis_pairs(axes: Any) -> tuple[Any, ...]:
-    """The axes of a mesh as a tuple, not checked one by one.
-
-    Raises:
-        MeshError: not a list, nor a mapping.
-    """
-    if hasattr(axes, "axis_names"):
-        raise MeshError("a mesh is given as the axes of one; use it as it is, or give its axes")
-    if isinstance(axes, str) or not isinstance(axes, Iterable):
-        raise MeshError(
-            f'mesh axes {axes!r} are not a list of (name, size) pairs, such as [("x", 2), ("y", 4)]'
-        )
-    return tuple(axes.items()) if isinstance(axes, Mapping) else tuple(axes)
-
-
-def _checked_axis(pair: object) -> tuple[str, int]:
-    if not (isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2):
-        raise MeshError(f"mesh axis {pair!r} is not a (name, size) pair, such as ('x', 2)")
-    name, size = pair
-    if isinstance(size, str) and not isinstance(name, str):
-        raise MeshError(f"mesh axis {pair!r} has its size first; write ({size!r}, {name!r})")
-    if not isinstance(name, str) or not AXIS_NAME.match(name):
-        raise MeshError(
-            f"mesh axis name {name!r} is not an identifier; use letters, digits and _: batch_0"
-        )
-    if name in RESERVED:
-        raise MeshError(f"mesh axis name '{name}' is reserved; choose another")
-    if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
-        raise MeshError(f"mesh axis '{name}' has size {size!r}; it must be a positive integer")
-    return name, int(size)
-
-
 def _id_in(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise MeshError(f"malformed device id {text.strip()!r}; commas separate them") from None
-
-
-def _checked_id(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise MeshError(f"mesh has device id {value!r}; it must be an integer")
-    return int(value)

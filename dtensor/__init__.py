@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dtensor.compiler.relayout import relayout_like as relayout_like
     from dtensor.compiler.stages import Compiled as Compiled
     from dtensor.compiler.stages import Lowered as Lowered
-    from dtensor.compiler.stages import Traced as Traced
+    from dtensor.compiler.traced import Traced as Traced
     from dtensor.compiler.variables.engine import DVariable as DVariable
     from dtensor.compiler.variables.engine import enable_save_as_bf16 as enable_save_as_bf16
     from dtensor.compiler.verification.report import Difference as Difference
@@ -158,8 +158,8 @@ _HOMES = {
     "dtensor.compiler.stages": (
         "Compiled",
         "Lowered",
-        "Traced",
     ),
+    "dtensor.compiler.traced": ("Traced",),
     "dtensor.compiler.variables.engine": (
         "DVariable",
         "enable_save_as_bf16",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -26,29 +25,12 @@ from dtensor.runtime.context import has_explicit_axes, sharding_on, typed_on
 from dtensor.runtime.donation import note_alias, refuse_gone
 from dtensor.runtime.keys import KeyKind, data_of, is_key, key_kind
 from dtensor.runtime.operators import Operators, asked_by_operator, named
-from dtensor.runtime.padding import cut, from_host, padded, true_part, true_ranges
+from dtensor.runtime.padding import Shard, cut, from_host, padded, true_part, true_ranges
 from dtensor.runtime.placement import layout_of, local_devices, named_sharding
 from dtensor.runtime.shardings import AnyMesh, as_mesh
 from dtensor.runtime.tracing import arrays_from_outside, becomes_program
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, eq=False)
-class Shard:
-    """The part of an array that one device holds; jax's `Shard`, of true elements only.
-
-    Attributes:
-        device: jax's device.
-        index: where the part stands in the array, a slice for each dimension.
-        replica_id: 0 on the first device that holds this part, and so on.
-        data: the part, on its device.
-    """
-
-    device: jax.Device
-    index: tuple[slice, ...]
-    replica_id: int
-    data: jax.Array
 
 
 def _asked(name: str, what: str) -> Callable[..., Any]:

@@ -9,7 +9,8 @@ import jax
 
 from dtensor.dialect.device_spec import DeviceSpec
 from dtensor.dialect.errors import MeshError
-from dtensor.dialect.mesh import XLA_SPMD, Mesh, axis_pairs
+from dtensor.dialect.mesh import XLA_SPMD, Mesh
+from dtensor.dialect.mesh_axes import axis_pairs
 from dtensor.dialect.mesh_devices import MeshDevices, install_naming
 from dtensor.runtime.clients import coordination
 from dtensor.runtime.clients.config import checked_device_type, default_device_type

@@ -6,6 +6,7 @@ Every shard is as long as the first one. What stands behind the last element may
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
@@ -26,6 +27,23 @@ Ranges = tuple[tuple[int, int], ...]
 
 # XLA's CPU collectives write integers of 2 bits beyond the end of their buffers.
 _IN_BYTES = {"int2": jnp.int8, "uint2": jnp.uint8}
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """The part of an array that one device holds; jax's `Shard`, of true elements only.
+
+    Attributes:
+        device: jax's device.
+        index: where the part stands in the array, a slice for each dimension.
+        replica_id: 0 on the first device that holds this part, and so on.
+        data: the part, on its device.
+    """
+
+    device: jax.Device
+    index: tuple[slice, ...]
+    replica_id: int
+    data: jax.Array
 
 
 def even_layout(layout: Layout, shape: Shape) -> Layout:

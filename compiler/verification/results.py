@@ -11,7 +11,8 @@ import jax.extend
 import numpy as np
 
 from dtensor.compiler.calls import is_dtensor
-from dtensor.compiler.stages import Lowered, Traced
+from dtensor.compiler.stages import Lowered
+from dtensor.compiler.traced import Traced
 from dtensor.compiler.verification.accuracy import epsilon
 from dtensor.compiler.verification.blocks import ON_SHARDS, Block, Operation, Program, Reader, Value
 from dtensor.compiler.verification.check import Checker

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from dtensor.dialect.axes import AxisRef
 from dtensor.dialect.dim import Dim, canonical_digits, digit_size
 from dtensor.dialect.layout import REDUCTIONS, Layout
-from dtensor.dialect.mesh import RESERVED, Mesh
+from dtensor.dialect.mesh import Mesh
+from dtensor.dialect.mesh_axes import RESERVED
 from dtensor.dialect.mesh_devices import MeshDevices
 
 AXIS_NAMES = st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_.\-]{0,6}\Z").filter(
