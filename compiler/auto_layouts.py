@@ -67,6 +67,12 @@ class AutoLayouts:
         bound: seconds that a call takes at least, whatever the layouts that fit; None where that is
             not known, as over many mesh axes.
         bytes_per_device: what one device holds of the arguments.
+
+    Example:
+        >>> x, w = np.ones((512, 64)), np.ones((64, 64))
+        >>> found = dtensor.auto_layouts(lambda x, w: jnp.tanh(x @ w), x, w, mesh=mesh)
+        >>> found.bytes_per_device
+        32768.0
     """
 
     mesh: Mesh
@@ -102,6 +108,12 @@ class AutoLayouts:
 
         Raises:
             IndexError: the function was given no such argument by position.
+
+        Example:
+            >>> params = {"w": np.ones((64, 64)), "b": np.ones(64)}
+            >>> found = dtensor.auto_layouts(lambda p: p["w"] + p["b"], params, mesh=mesh)
+            >>> found.as_rules()
+            [('^b$', [('x', 'y')]), ('^w$', ['unsharded', ('x', 'y')])]
         """
         if not 0 <= argnum < len(self._trees):
             given = len(self._trees)
@@ -147,7 +159,10 @@ def auto_layouts(
         MemoryLimitError: no layouts were found that hold so few bytes.
 
     Example:
-        `dtensor.auto_layouts(step, params, batch, mesh=mesh, fixed=(None, batch_layout))`
+        >>> x, w = np.ones((512, 64)), np.ones((64, 64))
+        >>> found = dtensor.auto_layouts(lambda x, w: jnp.tanh(x @ w), x, w, mesh=mesh)
+        >>> [layout.short() for layout in found.in_layouts]
+        ['[{"x", "y"}, {}]', '[{}, {}]']
     """
     from dtensor.compiler.api import jit
 

@@ -40,6 +40,14 @@ class Budget:
 
     Raises:
         CompileError: an entry is of another form.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+        >>> with dtensor.budget(max_bytes=100, only={"all_reduce": "x"}):
+        ...     y = step(np.ones((4, 8)))  # sends 32 bytes per device
+        >>> y.shape
+        (8,)
     """
 
     max_bytes: float | None = None
@@ -63,6 +71,12 @@ class Budget:
 
         Raises:
             BudgetError: it does; the message names the collective.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+            >>> lowered = step.lower(np.ones((4, 8)))
+            >>> dtensor.budget(max_bytes=100).check("step", lowered.collectives)  # it is kept
         """
         if self.only is not None:
             allowed = dict(self.only)
@@ -107,7 +121,13 @@ def budget(
         CompileError: there is no such kind, or `max_bytes` is no number.
 
     Example:
-        `with dtensor.budget(max_bytes=1e6, only={"all_reduce": "data"}): step(params, batch)`
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+        >>> with dtensor.budget(max_bytes=10):
+        ...     step(np.ones((4, 8)))
+        Traceback (most recent call last):
+            ...
+        dtensor.dialect.errors.BudgetError: ... <lambda> is to send 32 bytes ...
     """
     if max_bytes is not None:
         number = number_of(max_bytes)

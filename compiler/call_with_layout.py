@@ -39,7 +39,9 @@ def call_with_layout(fn: Callable[..., Any], layout: Any, *args: Any, **kwargs: 
             else than arrays and numbers.
 
     Example:
-        `dtensor.call_with_layout(jax.numpy.ones, Layout(["x", "y"], mesh), shape=(6, 4))`
+        >>> tiles = dtensor.Layout(["x", "y"], mesh)
+        >>> dtensor.call_with_layout(jnp.ones, tiles, shape=(6, 4)).local_shape
+        (3, 1)
     """
     if not callable(fn):
         raise TypeError(f"call_with_layout needs a function first, got {type(fn).__name__}")

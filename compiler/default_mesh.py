@@ -78,7 +78,9 @@ def default_mesh(mesh: AnyMesh) -> DefaultMesh:
         MeshError: not a mesh.
 
     Example:
-        `with dtensor.default_mesh(mesh): x = dtensor.numpy.zeros((4, 2))`
+        >>> with dtensor.default_mesh(mesh):
+        ...     dtensor.numpy.zeros((4, 2)).layout
+        Layout([UNSHARDED, UNSHARDED], Mesh(x=2, y=4))
     """
     return DefaultMesh(as_mesh(mesh))
 
@@ -87,5 +89,10 @@ def get_default_mesh() -> Mesh | None:
     """The mesh of the innermost `default_mesh` around this call, else that of `jax.set_mesh`.
 
     None outside of both.
+
+    Example:
+        >>> with dtensor.default_mesh(mesh):
+        ...     dtensor.get_default_mesh()
+        Mesh(x=2, y=4)
     """
     return context_mesh()

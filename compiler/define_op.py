@@ -48,6 +48,11 @@ class DefinedOp(Definition):
 
     Attributes:
         fn: the function of arrays that it stands for; None for one that a custom call names.
+
+    Example:
+        >>> with dtensor.define_op("my_solver", "b i j, b j -> b i", whole=("i", "j")) as op:
+        ...     op.factors
+        ('b', 'i', 'j')
     """
 
     fn: Callable[..., Any] | None = field(default=None, kw_only=True)
@@ -120,6 +125,11 @@ class DefinedOp(Definition):
 
         Raises:
             CompileError: another definition of the name is registered.
+
+        Example:
+            >>> op = dtensor.define_op("my_scale", "a b -> a b", register=False)
+            >>> op.register()
+            >>> op.unregister()
         """
         with _lock:
             known = _registered.get(self.name)
@@ -132,7 +142,12 @@ class DefinedOp(Definition):
             _number_registered()
 
     def unregister(self) -> None:
-        """Undo `register`; functions compiled meanwhile stay as they are."""
+        """Undo `register`; functions compiled meanwhile stay as they are.
+
+        Example:
+            >>> op = dtensor.define_op("my_scale", "a b -> a b")
+            >>> op.unregister()
+        """
         with _lock:
             if _registered.get(self.name) == self:
                 del _registered[self.name]
@@ -189,7 +204,12 @@ def define_op(
         CompileError: the definition contradicts itself, or another one of the name is registered.
 
     Example:
-        `solve = dtensor.define_op("my_solver", "b i j, b j -> b i", whole=("i", "j"))`
+        >>> op = dtensor.define_op("my.product", "b i j, b j k -> b i k", fn=jnp.matmul)
+        >>> batch = dtensor.Layout.batch_sharded(mesh, "y", rank=3)
+        >>> x = dtensor.copy_to_mesh(np.ones((8, 3, 3)), batch)
+        >>> op(x, x).layout
+        Layout(['y', UNSHARDED, UNSHARDED], Mesh(x=2, y=4))
+        >>> op.unregister()
     """
     if not (reduce is None or isinstance(reduce, Mapping)):
         raise CompileError(f"operation '{name}': reduce is {reduce!r}; write {{'k': 'sum'}}")

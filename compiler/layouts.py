@@ -93,7 +93,9 @@ def layouts_by_name(
             message names the rule and the leaf.
 
     Example:
-        `layouts_by_name(params, [("attn/wq$", [UNSHARDED, "model"])], mesh)`
+        >>> params = {"attn": {"wq": np.ones((8, 16))}}
+        >>> dtensor.layouts_by_name(params, [("attn/wq$", [dtensor.UNSHARDED, "y"])], mesh)
+        {'attn': {'wq': Layout([UNSHARDED, 'y'], Mesh(x=2, y=4))}}
     """
     mesh = as_mesh(mesh)
     if isinstance(rules, Mapping):

@@ -52,7 +52,14 @@ class Planned(ABC):
 
     @property
     def wire_bytes(self) -> float:
-        """Planned wire bytes per device and call; a loop of unknown length counts as one turn."""
+        """Planned wire bytes per device and call; a loop of unknown length counts as one turn.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+            >>> step.lower(np.ones((4, 8))).wire_bytes
+            32.0
+        """
         return float(sum(c.bytes * (c.trip_count or 1) for c in self.collectives))
 
     @property
@@ -65,6 +72,12 @@ class Planned(ABC):
         """What one device holds at most, by the plan: `peak_bytes`, `argument_bytes`, `tensors`.
 
         None if a pipeline of one's own leaves dtensor-report-memory out.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+            >>> step.lower(np.ones((4, 8))).memory.argument_bytes
+            64.0
         """
         return self._plan().memory
 
@@ -79,6 +92,15 @@ class Planned(ABC):
 
         Raises:
             CompileError: nothing has this name, or several things do.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+            >>> print(step.lower(np.ones((4, 8))).explain("collective 0"))
+            collective 0: all_reduce over x of f32 8, 32 bytes per device, once
+              at ...
+              because reduce over what x splits leaves parts of a sum, result must have [{}]
+              instead reduce could give it as [{}], for ... more
         """
         from dtensor.compiler.explain import explain
 
@@ -86,7 +108,14 @@ class Planned(ABC):
 
     @property
     def in_layouts(self) -> Any:
-        """The layout of each argument: `(args, kwargs)` with layouts for leaves."""
+        """The layout of each argument: `(args, kwargs)` with layouts for leaves.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+            >>> step.lower(np.ones((4, 8))).in_layouts
+            ((Layout(['x', UNSHARDED], Mesh(x=2, y=4)),), {})
+        """
         layouts, source = [info.type.layout for info in self.borders()[0]], self._source
         if source.variables is not None:
             count = source.in_tree.num_leaves
@@ -112,6 +141,11 @@ class Planned(ABC):
 
         Args:
             path: the file; see docs/budgets.md.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+            >>> step.lower(np.ones((4, 8))).lock("step.lock")
         """
         from dtensor.passes.reports.lock import lock_text
 
@@ -124,6 +158,13 @@ class Planned(ABC):
         Raises:
             BudgetError: more, less or other is sent than then, or the file is no lock file.
             OSError: the file cannot be read.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+            >>> lowered = step.lower(np.ones((4, 8)))
+            >>> lowered.lock("step.lock")
+            >>> lowered.check_lock("step.lock")  # raises nothing: it sends the same
         """
         from dtensor.passes.reports.lock import check_lock
 
@@ -147,6 +188,11 @@ class Planned(ABC):
 
         Raises:
             OSError: the file cannot be written.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+            >>> step.lower(np.ones((4, 8))).report("report.html")  # open it in a browser
         """
         from dtensor.compiler.report.page import report_html
 

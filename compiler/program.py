@@ -31,6 +31,12 @@ class ArrayInfo(ArraySpec):
         name: where the array stands in the arguments or results: `params['w']`, `result[0]`.
         weak_type: whether its element type gives way to others, as a Python number's does.
         key: the kind of the random keys whose data it is; None for any other array.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+        >>> step.lower(np.ones((4, 8))).compile().program.args[0].local_shape
+        (2, 8)
     """
 
     key: KeyKind | None = None
@@ -61,6 +67,12 @@ class CompiledProgram(Program):
         keepalives: objects that must live as long as the program does.
         ledger: the compiler's records of what it decided and why.
         compiler_options: options of XLA, sorted by name.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+        >>> step.lower(np.ones((4, 8))).compile().program.results[0].layout
+        Layout([UNSHARDED], Mesh(x=2, y=4))
     """
 
     args: tuple[ArrayInfo, ...]

@@ -50,6 +50,11 @@ def stateless_random_normal(
         LayoutError: the layout does not fit the shape, or no mesh is known.
         TypeError: the seed or the shape is something else.
         ValueError: the element type is not floating-point, or a size is negative.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> dtensor.random.stateless_random_normal((4, 8), seed=(0, 1), layout=rows).layout
+        Layout(['x', UNSHARDED], Mesh(x=2, y=4))
     """
     wanted = _float_type(dtype)
     args = (_seed(seed), mean, stddev, _shape(shape), wanted)
@@ -68,6 +73,12 @@ def stateless_truncated_normal(
     """Normally distributed numbers, none further than two standard deviations from the mean.
 
     Arguments and errors are those of stateless_random_normal.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.random.stateless_truncated_normal((4, 8), seed=(0, 1), layout=rows)
+        >>> x.local_shape
+        (2, 8)
     """
     wanted = _float_type(dtype)
     args = (_seed(seed), mean, stddev, _shape(shape), wanted)
@@ -99,6 +110,12 @@ def stateless_random_uniform(
         TypeError: the seed or the shape is something else.
         ValueError: one bound of an integer type is missing, or they hold no number; the type is
             neither; a size is negative.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.random.stateless_random_uniform((4, 8), seed=(0, 1), layout=rows)
+        >>> x.local_shape
+        (2, 8)
     """
     wanted = np.dtype(dtype)
     where = (_seed(seed), _shape(shape), wanted)
@@ -135,6 +152,10 @@ def stateless_split(seed: Any, num: int = 2, mesh: Mesh | None = None) -> Any:
 
     Returns:
         uint32[num, 2]: a DTensor, or a NumPy array where there is no mesh; each row is a seed.
+
+    Example:
+        >>> dtensor.random.stateless_split((0, 1), num=3, mesh=mesh).shape
+        (3, 2)
     """
     data = _seed(seed)
     count = operator.index(num)
@@ -186,6 +207,12 @@ def dropout(
         TypeError: `x` is no array of a floating-point type.
         ValueError: the seed is missing, the rate is not a number from 0 to less than 1, or the
             noise shape does not broadcast.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> dtensor.random.dropout(x, rate=0.5, seed=0).layout
+        Layout(['x', UNSHARDED], Mesh(x=2, y=4))
     """
     if isinstance(rate, bool) or not isinstance(rate, numbers.Real):
         raise ValueError(f"rate should be a number for dropout, got {type(rate).__name__}")

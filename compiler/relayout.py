@@ -67,6 +67,12 @@ def relayout(tensor: Any, layout: AnyLayout, name: str | None = None) -> Any:
     Raises:
         LayoutError: the layout has another rank, is cut into blocks, or is partial.
         TypeError: not a numeric array.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> dtensor.relayout(x, dtensor.Layout.replicated(mesh, rank=2)).local_shape
+        (4, 8)
     """
     if name is not None and not isinstance(name, str):
         raise TypeError(f"relayout: name= is a name for profiles, got {type(name).__name__}")
@@ -116,6 +122,12 @@ def relayout_like(tensor: Any, layout_tensor: Any, name: str | None = None) -> A
     Raises:
         LayoutError: `layout_tensor` has no layout, or its layout does not fit `tensor`.
         TypeError: `layout_tensor` is traced: in a traced function no layout is known yet.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> dtensor.relayout_like(np.zeros((6, 2)), x).layout
+        Layout(['x', UNSHARDED], Mesh(x=2, y=4))
     """
     if isinstance(layout_tensor, jax.core.Tracer):
         raise TypeError(
@@ -144,6 +156,12 @@ def copy_to_mesh(tensor: Any, layout: AnyLayout) -> DTensor:
     Raises:
         LayoutError: the layout does not fit the array.
         TypeError: not a numeric array, or a traced one.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> (x.shape, x.local_shape)
+        ((4, 8), (2, 8))
     """
     if isinstance(tensor, jax.core.Tracer):
         raise TypeError("copy_to_mesh is for concrete arrays; in a traced function use relayout")

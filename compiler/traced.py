@@ -9,7 +9,14 @@ from dtensor.compiler.stages import Lowered
 
 
 class Traced:
-    """A function as jax traced it; `lower` gives it layouts."""
+    """A function as jax traced it; `lower` gives it layouts.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+        >>> step.trace(np.ones((4, 8))).out_info
+        ShapeDtypeStruct(shape=(8,), dtype=float32)
+    """
 
     def __init__(self, source: Source, jaxpr: Any) -> None:
         self._source = source
@@ -34,6 +41,12 @@ class Traced:
 
         Raises:
             TypeError: an option is given.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+            >>> step.trace(np.ones((4, 8))).lower()
+            Lowered(<lambda> on mesh(x=2, y=4))
         """
         if options:
             raise TypeError(

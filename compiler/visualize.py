@@ -42,6 +42,19 @@ def visualize(
         NotFoundError: rich is not installed, and this is no notebook.
         TypeError: `x` is of another kind, or jax is tracing it.
         ValueError: jax draws an array of one or two dimensions alone.
+
+    Example:
+        >>> dtensor.visualize(dtensor.Layout(["x", "y"], mesh), shape=(4, 8))
+        4x8, [{"x"}, {"y"}] on mesh(x=2, y=4)
+        ↓ dimension 0: 4 over x (2)
+        → dimension 1: 8 over y (4)
+        ┌─────┬─────┬─────┬─────┬─────┐
+        │     │ 0:2 │ 2:4 │ 4:6 │ 6:8 │
+        ├─────┼─────┼─────┼─────┼─────┤
+        │  0:2│  0  │  1  │  2  │  3  │
+        ├─────┼─────┼─────┼─────┼─────┤
+        │  2:4│  4  │  5  │  6  │  7  │
+        └─────┴─────┴─────┴─────┴─────┘
     """
     titled = _titled_picture(x, shape, dims)
     ipython = sys.modules.get("IPython")

@@ -21,6 +21,11 @@ class AxisRef:
         name: name of the mesh axis.
         pre: product of the sizes of the parts that are more major; 1 for a whole axis.
         size: number of devices this reference tells apart.
+
+    Example:
+        >>> major = dtensor.AxisRef("y", pre=1, size=2)  # of an axis of 4 devices
+        >>> dtensor.Layout([major], mesh)
+        Layout(["y":(1)2], Mesh(x=2, y=4))
     """
 
     name: str
@@ -28,13 +33,24 @@ class AxisRef:
     size: int
 
     def text(self, axis_size: int) -> str:
-        """Written form; `axis_size` is the size of the whole axis, in devices."""
+        """Written form; `axis_size` is the size of the whole axis, in devices.
+
+        Example:
+            >>> dtensor.AxisRef("y", pre=1, size=2).text(axis_size=4)
+            '"y":(1)2'
+        """
         if self.pre == 1 and self.size == axis_size:
             return f'"{self.name}"'
         return f'"{self.name}":({self.pre}){self.size}'
 
     def overlaps(self, other: AxisRef) -> bool:
-        """Whether both tell some of the same devices apart."""
+        """Whether both tell some of the same devices apart.
+
+        Example:
+            >>> minor = dtensor.AxisRef("y", pre=2, size=2)
+            >>> dtensor.AxisRef("y", pre=1, size=2).overlaps(minor)
+            False
+        """
         if self.name != other.name:
             return False
         return self.pre < other.pre * other.size and other.pre < self.pre * self.size

@@ -26,6 +26,10 @@ class DeviceSpec:
         task: number of the client; None where the text does not say.
         device_type: "CPU", "GPU" or "TPU".
         device_index: number of the device among its client's devices of this type.
+
+    Example:
+        >>> dtensor.local_devices("CPU")[3]
+        DeviceSpec(job='localhost', replica=0, task=0, device_type='CPU', device_index=3)
     """
 
     job: str | None
@@ -40,6 +44,10 @@ class DeviceSpec:
 
         Raises:
             MeshError: the text is not the name of a device.
+
+        Example:
+            >>> dtensor.DeviceSpec.from_string("CPU:3").device_index
+            3
         """
         match = _NAME.fullmatch(text.strip())
         if match is None or match["type"].lower() in _WORDS:
@@ -57,7 +65,12 @@ class DeviceSpec:
         )
 
     def to_string(self) -> str:
-        """The name, with the parts that are known."""
+        """The name, with the parts that are known.
+
+        Example:
+            >>> dtensor.local_devices("CPU")[3].to_string()
+            '/job:localhost/replica:0/task:0/device:CPU:3'
+        """
         job = "" if self.job is None else f"/job:{self.job}"
         replica = "" if self.replica is None else f"/replica:{self.replica}"
         task = "" if self.task is None else f"/task:{self.task}"

@@ -47,7 +47,9 @@ class Layout(LayoutMembers):
         LayoutError: an axis is unknown, used twice, or a digit is malformed.
 
     Example:
-        `Layout(["x", UNSHARDED, ("y", "z")], mesh)`
+        >>> rows = dtensor.Layout(["x", dtensor.UNSHARDED], mesh)
+        >>> rows.local_shape((6, 8))
+        (3, 8)
     """
 
     dims: tuple[Dim, ...]
@@ -107,6 +109,10 @@ class Layout(LayoutMembers):
 
         Raises:
             LayoutError: the rank is negative, or `mesh` is none.
+
+        Example:
+            >>> dtensor.Layout.replicated(mesh, rank=2)
+            Layout([UNSHARDED, UNSHARDED], Mesh(x=2, y=4))
         """
         if not isinstance(mesh, Mesh):
             raise LayoutError(no_mesh(mesh))
@@ -120,6 +126,10 @@ class Layout(LayoutMembers):
 
         Raises:
             LayoutError: `axis` is not a dimension, or the mesh has no such axis.
+
+        Example:
+            >>> dtensor.Layout.batch_sharded(mesh, "x", rank=3)
+            Layout(['x', UNSHARDED, UNSHARDED], Mesh(x=2, y=4))
         """
         if not rank:
             raise LayoutError("an array of rank 0 has no dimension to split; lay it out replicated")
@@ -134,7 +144,12 @@ class Layout(LayoutMembers):
 
     @classmethod
     def inner_sharded(cls, mesh: Mesh, inner_dim: str, rank: int) -> Layout:
-        """The last dimension is split over the mesh axis `inner_dim`."""
+        """The last dimension is split over the mesh axis `inner_dim`.
+
+        Example:
+            >>> dtensor.Layout.inner_sharded(mesh, "y", rank=3)
+            Layout([UNSHARDED, UNSHARDED, 'y'], Mesh(x=2, y=4))
+        """
         return cls.batch_sharded(mesh, inner_dim, rank, axis=-1)
 
     # What it says.
@@ -155,7 +170,12 @@ class Layout(LayoutMembers):
         return all(dim.is_contiguous for dim in self.dims)
 
     def is_fully_replicated(self) -> bool:
-        """Whether every device holds the whole, complete array."""
+        """Whether every device holds the whole, complete array.
+
+        Example:
+            >>> dtensor.Layout.replicated(mesh, rank=2).is_fully_replicated()
+            True
+        """
         return not self.partial and all(not dim.digits for dim in self.dims)
 
     @property
@@ -184,6 +204,11 @@ class Layout(LayoutMembers):
         Raises:
             LayoutError: `other` has another rank or lies on another mesh, or the result uses an
                 axis twice.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> dtensor.Layout([dtensor.MATCH, "y"], mesh).matching(rows)
+            Layout(['x', 'y'], Mesh(x=2, y=4))
         """
         if not any(dim.is_match for dim in self.dims):
             return self
@@ -196,13 +221,23 @@ class Layout(LayoutMembers):
         return Layout([theirs if dim.is_match else dim for dim, theirs in pairs], self.mesh)
 
     def closed(self) -> Layout:
-        """The same layout, fixed: without open dimensions, and so without priorities."""
+        """The same layout, fixed: without open dimensions, and so without priorities.
+
+        Example:
+            >>> dtensor.Layout(["x", dtensor.OPEN], mesh).closed()
+            Layout(['x', UNSHARDED], Mesh(x=2, y=4))
+        """
         if not any(dim.is_open or dim.priority for dim in self.dims):
             return self
         return Layout.of([Dim(dim.digits) for dim in self.dims], self.mesh, self.partial)
 
     def complete(self) -> Layout:
-        """The same layout after its partial axes were reduced."""
+        """The same layout after its partial axes were reduced.
+
+        Example:
+            >>> dtensor.Layout(["x"], mesh, partial={"sum": "y"}).complete()
+            Layout(['x'], Mesh(x=2, y=4))
+        """
         return self if not self.partial else Layout.of(self.dims, self.mesh)
 
     # Fitting a tensor.
@@ -214,6 +249,10 @@ class Layout(LayoutMembers):
             shape: global shape in elements.
             uneven: whether the last shards of a dimension may have fewer elements than the others,
                 or none.
+
+        Example:
+            >>> dtensor.Layout(["y"], mesh).problem((6,))
+            "dimension 0 has 6 elements, not divisible by the 4 devices of axes ['y']; ...
         """
         if len(self.dims) != len(shape):
             return (
@@ -245,6 +284,9 @@ class Layout(LayoutMembers):
 
         Raises:
             LayoutError: the rank differs or a dimension does not divide.
+
+        Example:
+            >>> dtensor.Layout(["y"], mesh).verify((6,), uneven=True)  # it fits
         """
         try:
             problem = self.problem(shape, uneven)
@@ -256,7 +298,12 @@ class Layout(LayoutMembers):
             )
 
     def border_problem(self) -> str | None:
-        """Why an argument or a result cannot have this layout; None if it can."""
+        """Why an argument or a result cannot have this layout; None if it can.
+
+        Example:
+            >>> dtensor.Layout([(3, "x")], mesh).border_problem()
+            'dimension 0 is cut into blocks, {3, "x"}; ...
+        """
         if self.partial:
             axes = [axis.name for axis in self.partial_axes]
             return f"partial over axes {axes}; arguments and results must be complete: reduce first"
@@ -282,6 +329,10 @@ class Layout(LayoutMembers):
 
         Raises:
             LayoutError: this layout does not fit `shape`.
+
+        Example:
+            >>> dtensor.Layout(["x", "y"], mesh).local_shape((6, 7))
+            (3, 2)
         """
         self.verify(shape, uneven=True)
         return tuple(-(-n // dim.split) for n, dim in zip(shape, self.dims, strict=True))
@@ -294,6 +345,10 @@ class Layout(LayoutMembers):
 
         Raises:
             LayoutError: this layout does not fit `shape`.
+
+        Example:
+            >>> dtensor.Layout(["x", "y"], mesh).padded_shape((6, 7))
+            (6, 8)
         """
         return self.global_shape(self.local_shape(shape))
 
@@ -302,6 +357,10 @@ class Layout(LayoutMembers):
 
         Raises:
             LayoutError: another number of dimensions.
+
+        Example:
+            >>> dtensor.Layout(["x", "y"], mesh).global_shape((3, 2))
+            (6, 8)
         """
         if len(local_shape) != self.rank:
             raise LayoutError(
@@ -312,7 +371,12 @@ class Layout(LayoutMembers):
     # Written forms.
 
     def to_string(self) -> str:
-        """TensorFlow's form: `sharding_specs:x,unsharded, mesh:<mesh>`."""
+        """TensorFlow's form: `sharding_specs:x,unsharded, mesh:<mesh>`.
+
+        Example:
+            >>> dtensor.Layout(["x", dtensor.UNSHARDED], mesh).to_string()[:37]
+            'sharding_specs:x,unsharded, mesh:|x=2'
+        """
         from dtensor.dialect.layout_string import write_layout
 
         return write_layout(self, self.mesh.to_string())
@@ -324,6 +388,11 @@ class Layout(LayoutMembers):
         Raises:
             LayoutError: the text is not of that form.
             MeshError: the mesh in it is not.
+
+        Example:
+            >>> rows = dtensor.Layout(["x", dtensor.UNSHARDED], mesh)
+            >>> dtensor.Layout.from_string(rows.to_string()) == rows
+            True
         """
         from dtensor.dialect.layout_string import read_layout
 
@@ -335,6 +404,10 @@ class Layout(LayoutMembers):
 
         Raises:
             MeshError: `device` is not the name of a device.
+
+        Example:
+            >>> dtensor.Layout.from_device("CPU:3").is_single_device()
+            True
         """
         return cls.of((), Mesh.from_device(device))
 
@@ -344,13 +417,23 @@ class Layout(LayoutMembers):
 
         Raises:
             LayoutError: the mesh is not of a single device.
+
+        Example:
+            >>> one = dtensor.Mesh.from_device("CPU:3")
+            >>> dtensor.Layout.from_single_device_mesh(one).type
+            <LayoutType.SINGLE_DEVICE: 'single_device'>
         """
         if not mesh.is_single_device():
             raise LayoutError(f"{mesh.short()} is not a mesh of a single device")
         return cls.of((), mesh)
 
     def asm(self) -> str:
-        """The form in MLIR: `#dtensor.layout<@mesh, [{"x"}, {}]>`; `parse` reads it."""
+        """The form in MLIR: `#dtensor.layout<@mesh, [{"x"}, {}]>`; `parse` reads it.
+
+        Example:
+            >>> dtensor.Layout(["x", dtensor.UNSHARDED], mesh).asm()
+            '#dtensor.layout<@mesh, [{"x"}, {}]>'
+        """
         dims = ", ".join(dim_text(dim, self.mesh) for dim in self.dims)
         text = f"#dtensor.layout<@{self.mesh.symbol}, [{dims}]"
         if self.partial:
@@ -358,7 +441,12 @@ class Layout(LayoutMembers):
         return text + ">"
 
     def short(self) -> str:
-        """The dimensions and partial axes alone, for tables and messages: `[{"x"}, {}]`."""
+        """The dimensions and partial axes alone, for tables and messages: `[{"x"}, {}]`.
+
+        Example:
+            >>> dtensor.Layout(["x", dtensor.OPEN], mesh).short()
+            '[{"x"}, {?}]'
+        """
         text = "[" + ", ".join(dim_text(dim, self.mesh) for dim in self.dims) + "]"
         if self.partial:
             text += f" partial {{{', '.join(partial_texts(self.partial, self.mesh))}}}"
@@ -394,6 +482,10 @@ class Layout(LayoutMembers):
 
         Raises:
             LayoutError: the text is malformed, or names another mesh or an unknown axis.
+
+        Example:
+            >>> dtensor.Layout.parse('#dtensor.layout<@mesh, [{"x"}, {}]>', mesh)
+            Layout(['x', UNSHARDED], Mesh(x=2, y=4))
         """
         from dtensor.dialect.layout_text import parse_layout
 

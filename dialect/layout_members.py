@@ -59,12 +59,22 @@ class LayoutMembers:
             )
 
     def is_batch_parallel(self) -> bool:
-        """Whether the first dimension is split, and no other."""
+        """Whether the first dimension is split, and no other.
+
+        Example:
+            >>> dtensor.Layout.batch_sharded(mesh, "x", rank=2).is_batch_parallel()
+            True
+        """
         first, rest = self.dims[:1], self.dims[1:]
         return not self.partial and any(d.digits for d in first) and not any(d.digits for d in rest)
 
     def is_single_device(self) -> bool:
-        """Whether the mesh is one device by itself, without axes."""
+        """Whether the mesh is one device by itself, without axes.
+
+        Example:
+            >>> dtensor.Layout.from_device("CPU:3").is_single_device()
+            True
+        """
         return self.mesh.is_single_device()
 
     @property
@@ -84,6 +94,10 @@ class LayoutMembers:
 
         Raises:
             LayoutError: there is no such dimension.
+
+        Example:
+            >>> dtensor.Layout(["x", "y"], mesh).num_shards(1)
+            4
         """
         return self.dims[self._dimension(axis)].split
 
@@ -103,6 +117,10 @@ class LayoutMembers:
 
         Raises:
             LayoutError: there is no such dimension.
+
+        Example:
+            >>> dtensor.Layout(["x", "y"], mesh).delete([0])
+            Layout(['y'], Mesh(x=2, y=4))
         """
         gone = {self._dimension(dim) for dim in dims}
         kept = [dim for i, dim in enumerate(self.dims) if i not in gone]
@@ -122,7 +140,12 @@ class LayoutMembers:
         return axis % len(self.dims)
 
     def offset_to_shard(self) -> list[tuple[int, ...]]:
-        """Which shard, counted per dimension, the device at each mesh position holds."""
+        """Which shard, counted per dimension, the device at each mesh position holds.
+
+        Example:
+            >>> dtensor.Layout([("y", "x")], mesh).offset_to_shard()
+            [(0,), (2,), (4,), (6,), (1,), (3,), (5,), (7,)]
+        """
         return [
             tuple(self._shard_of(dim, position) for dim in self.dims)
             for position in range(self.mesh.size)
@@ -139,6 +162,10 @@ class LayoutMembers:
 
         Raises:
             LayoutError: another number of dimensions, or there is no such shard.
+
+        Example:
+            >>> dtensor.Layout(["x", "y"], mesh).offset_tuple_to_global_index((1, 2))
+            6
         """
         counts = [dim.split for dim in self.dims]
         if len(offset_tuple) != self.rank or not all(
@@ -151,15 +178,30 @@ class LayoutMembers:
         return number
 
     def for_rank(self, rank: int) -> Self:
-        """This layout; of a single device, which places arrays of any rank, the one of `rank`."""
+        """This layout; of a single device, which places arrays of any rank, the one of `rank`.
+
+        Example:
+            >>> dtensor.Layout.from_device("CPU:3").for_rank(2).rank
+            2
+        """
         if self.rank == rank or not self.is_single_device():
             return self
         return self.replicated(self.mesh, rank)
 
     def local_shape_from_global_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
-        """`local_shape`, by TensorFlow's name."""
+        """`local_shape`, by TensorFlow's name.
+
+        Example:
+            >>> dtensor.Layout(["x"], mesh).local_shape_from_global_shape((6,))
+            (3,)
+        """
         return self.local_shape(global_shape)
 
     def global_shape_from_local_shape(self, local_shape: Sequence[int]) -> tuple[int, ...]:
-        """`global_shape`, by TensorFlow's name."""
+        """`global_shape`, by TensorFlow's name.
+
+        Example:
+            >>> dtensor.Layout(["x"], mesh).global_shape_from_local_shape((3,))
+            (6,)
+        """
         return self.global_shape(local_shape)

@@ -38,6 +38,10 @@ class Mesh(MeshMembers):
 
     Raises:
         MeshError: a name is malformed or repeated, a size is below 1, or the ids do not fit.
+
+    Example:
+        >>> dtensor.Mesh([("data", 2), ("model", 4)])
+        Mesh(data=2, model=4)
     """
 
     axes: tuple[tuple[str, int], ...]
@@ -152,6 +156,13 @@ class Mesh(MeshMembers):
 
         Raises:
             MeshError: a name is malformed or repeated, or a size is below 1.
+
+        Example:
+            >>> pods = dtensor.Mesh.abstract([("data", 256), ("model", 16)])
+            >>> rows = dtensor.Layout.batch_sharded(pods, "data", rank=2)
+            >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+            >>> step.lower(jax.ShapeDtypeStruct((4096, 8), jnp.float32)).collectives[0].text()
+            'all_reduce over data of f32 8, 64 bytes per device, once'
         """
         return cls.of(axes, name=name, device_type=ABSTRACT)
 
@@ -192,6 +203,10 @@ class Mesh(MeshMembers):
 
         Raises:
             MeshError: the mesh has no such axis.
+
+        Example:
+            >>> mesh.axis_size("y")
+            4
         """
         try:
             return self._sizes[name]
@@ -200,7 +215,12 @@ class Mesh(MeshMembers):
             raise MeshError(f"mesh @{self.symbol} has no axis '{name}'; it has {have}") from None
 
     def contains_dim(self, name: str) -> bool:
-        """Whether the mesh has an axis `name`."""
+        """Whether the mesh has an axis `name`.
+
+        Example:
+            >>> mesh.contains_dim("z")
+            False
+        """
         return name in self._sizes
 
     def __contains__(self, name: object) -> bool:
@@ -210,27 +230,52 @@ class Mesh(MeshMembers):
         return iter(self.axis_names)
 
     def axis(self, name: str) -> AxisRef:
-        """Reference to the whole axis `name`."""
+        """Reference to the whole axis `name`.
+
+        Example:
+            >>> mesh.axis("y")
+            AxisRef(name='y', pre=1, size=4)
+        """
         return AxisRef(name, 1, self.axis_size(name))
 
     def axis_stride(self, name: str) -> int:
-        """How far apart, in mesh positions, neighbours along the axis `name` are."""
+        """How far apart, in mesh positions, neighbours along the axis `name` are.
+
+        Example:
+            >>> mesh.axis_stride("x")
+            4
+        """
         self.axis_size(name)
         index = self.axis_names.index(name)
         return math.prod(self.sizes[index + 1 :])
 
     def coordinate(self, position: int, axis: AxisRef) -> int:
-        """Coordinate, on an axis or a part of one, of the device at a row-major mesh position."""
+        """Coordinate, on an axis or a part of one, of the device at a row-major mesh position.
+
+        Example:
+            >>> mesh.coordinate(6, mesh.axis("y"))
+            2
+        """
         whole = position // self.axis_stride(axis.name) % self.axis_size(axis.name)
         return whole // (self.axis_size(axis.name) // (axis.pre * axis.size)) % axis.size
 
     def position_stride(self, axis: AxisRef) -> int:
-        """How far apart, in mesh positions, neighbours along `axis` are."""
+        """How far apart, in mesh positions, neighbours along `axis` are.
+
+        Example:
+            >>> mesh.position_stride(mesh.axis("x"))
+            4
+        """
         minor = self.axis_size(axis.name) // (axis.pre * axis.size)
         return self.axis_stride(axis.name) * minor
 
     def groups(self, axes: Sequence[AxisRef]) -> tuple[tuple[int, ...], ...]:
-        """Mesh positions that differ only on `axes`, one tuple per group, the first axis major."""
+        """Mesh positions that differ only on `axes`, one tuple per group, the first axis major.
+
+        Example:
+            >>> mesh.groups([mesh.axis("x")])
+            ((0, 4), (1, 5), (2, 6), (3, 7))
+        """
         members = [0]
         for axis in axes:
             stride = self.position_stride(axis)
@@ -249,7 +294,12 @@ class Mesh(MeshMembers):
         return tuple(groups)
 
     def ids(self) -> tuple[int, ...]:
-        """Device id at each mesh position."""
+        """Device id at each mesh position.
+
+        Example:
+            >>> mesh.ids()
+            (0, 1, 2, 3, 4, 5, 6, 7)
+        """
         return tuple(range(self.size)) if self.device_ids is None else self.device_ids
 
     # The devices, in TensorFlow DTensor's terms: global ids are mesh positions.
@@ -259,6 +309,10 @@ class Mesh(MeshMembers):
 
         Raises:
             MeshError: no runtime is loaded that could name them, or it lacks one of them.
+
+        Example:
+            >>> mesh.devices().local_names[0]
+            '/job:localhost/replica:0/task:0/device:CPU:0'
         """
         if self.written is not None:
             return self.written
@@ -269,7 +323,12 @@ class Mesh(MeshMembers):
         return found
 
     def host_mesh(self) -> Mesh:
-        """The same grid, without a name, over the CPU devices of the same clients."""
+        """The same grid, without a name, over the CPU devices of the same clients.
+
+        Example:
+            >>> mesh.host_mesh()
+            Mesh(x=2, y=4)
+        """
         from dtensor.dialect.mesh_string import host_mesh
 
         return host_mesh(self)
@@ -280,6 +339,10 @@ class Mesh(MeshMembers):
 
         Raises:
             MeshError: `device` is not the name of a device.
+
+        Example:
+            >>> dtensor.Mesh.from_device("CPU:3").single_device
+            '/job:localhost/replica:0/task:0/device:CPU:3'
         """
         from dtensor.dialect.mesh_string import single_device_mesh
 
@@ -288,7 +351,12 @@ class Mesh(MeshMembers):
     # Written forms.
 
     def to_string(self) -> str:
-        """TensorFlow's form: `name|x=3,y=2|global ids|local ids|local devices`."""
+        """TensorFlow's form: `name|x=3,y=2|global ids|local ids|local devices`.
+
+        Example:
+            >>> mesh.to_string()[:25]
+            '|x=2,y=4|0,1,2,3,4,5,6,7|'
+        """
         from dtensor.dialect.mesh_string import write_mesh
 
         return write_mesh(self, self.devices())
@@ -299,19 +367,33 @@ class Mesh(MeshMembers):
 
         Raises:
             MeshError: the text is not of that form.
+
+        Example:
+            >>> dtensor.Mesh.from_string(mesh.to_string()).axes
+            (('x', 2), ('y', 4))
         """
         from dtensor.dialect.mesh_string import read_mesh
 
         return read_mesh(text)
 
     def asm(self) -> str:
-        """The form in MLIR: `#dtensor.mesh<["x"=2, "y"=4]>`; `parse` reads it."""
+        """The form in MLIR: `#dtensor.mesh<["x"=2, "y"=4]>`; `parse` reads it.
+
+        Example:
+            >>> mesh.asm()
+            '#dtensor.mesh<["x"=2, "y"=4]>'
+        """
         axes = ", ".join(f'"{name}"={size}' for name, size in self.axes)
         ids = "" if self.device_ids is None else f", device_ids=[{', '.join(map(str, self.ids()))}]"
         return f"#dtensor.mesh<[{axes}]{ids}>"
 
     def short(self) -> str:
-        """Axes, and what else tells meshes apart, for messages: `mesh(x=3, y=2)`."""
+        """Axes, and what else tells meshes apart, for messages: `mesh(x=3, y=2)`.
+
+        Example:
+            >>> mesh.short()
+            'mesh(x=2, y=4)'
+        """
         axes = ", ".join(f"{name}={size}" for name, size in self.axes)
         ids = "" if self.device_ids is None else f", device_ids={list(self.ids())}"
         kind = f", device_type={self.type_asked}" if self.type_asked else ""
@@ -354,6 +436,10 @@ class Mesh(MeshMembers):
 
         Raises:
             MeshError: the text is not of that form.
+
+        Example:
+            >>> dtensor.Mesh.parse('#dtensor.mesh<["x"=2, "y"=4]>')
+            Mesh(x=2, y=4)
         """
         match = re.fullmatch(
             r"\s*(?:#dtensor\.)?mesh<\s*\[(.*?)\]\s*(?:,\s*device_ids\s*=\s*\[([\d,\s]*)\]\s*)?>\s*",

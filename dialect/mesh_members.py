@@ -18,6 +18,10 @@ class MeshDimension(NamedTuple):
     Attributes:
         name: name of the axis.
         size: number of devices along it.
+
+    Example:
+        >>> mesh["y"]
+        MeshDimension(name='y', size=4)
     """
 
     name: str
@@ -75,7 +79,12 @@ class MeshMembers:
         return list(self.axis_names)
 
     def shape(self) -> list[int]:
-        """Sizes of the axes in devices, major first."""
+        """Sizes of the axes in devices, major first.
+
+        Example:
+            >>> mesh.shape()
+            [2, 4]
+        """
         return list(self.sizes)
 
     @property
@@ -84,7 +93,12 @@ class MeshMembers:
         return [self.axis_stride(name) for name in self.axis_names]
 
     def dim_size(self, name: str) -> int:
-        """Number of devices along the axis `name`; MeshError if there is no such axis."""
+        """Number of devices along the axis `name`; MeshError if there is no such axis.
+
+        Example:
+            >>> mesh.dim_size("y")
+            4
+        """
         return self.axis_size(name)
 
     def __getitem__(self, name: str) -> MeshDimension:
@@ -95,6 +109,10 @@ class MeshMembers:
 
         Raises:
             MeshError: the mesh has no device of this id.
+
+        Example:
+            >>> mesh.coords(6)
+            array([1, 2])
         """
         import numpy as np
 
@@ -108,6 +126,10 @@ class MeshMembers:
 
         Raises:
             MeshError: the mesh has no device of this id.
+
+        Example:
+            >>> mesh.device_location(6)
+            [1, 2]
         """
         location: list[int] = self.coords(device_id).tolist()
         return location
@@ -117,16 +139,32 @@ class MeshMembers:
         return dict(zip(self.axis_names, self.device_location(device_id), strict=True))
 
     def unravel_index(self) -> dict[int, dict[str, int]]:
-        """Coordinate on each axis, for each position in row-major order."""
+        """Coordinate on each axis, for each position in row-major order.
+
+        Example:
+            >>> mesh.unravel_index()[6]
+            {'x': 1, 'y': 2}
+        """
         first = self.min_global_device_id()
         return {i: self._location(first + i) for i in range(self.size)}
 
     def min_global_device_id(self) -> int:
-        """The global id of the first device."""
+        """The global id of the first device.
+
+        Example:
+            >>> mesh.min_global_device_id()
+            0
+        """
         return 0 if self.written is None else self.written.first_id
 
     def global_device_ids(self) -> np.ndarray[Any, Any]:
-        """Global ids of the devices, in the shape of the mesh."""
+        """Global ids of the devices, in the shape of the mesh.
+
+        Example:
+            >>> mesh.global_device_ids()
+            array([[0, 1, 2, 3],
+                   [4, 5, 6, 7]])
+        """
         import numpy as np
 
         first = self.min_global_device_id()
@@ -134,38 +172,78 @@ class MeshMembers:
         return ids.reshape(self.sizes) if self.size else ids
 
     def global_devices(self) -> list[str]:
-        """Names of all devices, row-major; empty where only the local ones are known."""
+        """Names of all devices, row-major; empty where only the local ones are known.
+
+        Example:
+            >>> mesh.global_devices()[6]
+            '/job:localhost/replica:0/task:0/device:CPU:6'
+        """
         return list(self.devices().all_names(self.size))
 
     def local_device_ids(self) -> list[int]:
-        """Global ids of the devices that this client drives."""
+        """Global ids of the devices that this client drives.
+
+        Example:
+            >>> mesh.local_device_ids()
+            [0, 1, 2, 3, 4, 5, 6, 7]
+        """
         first = self.min_global_device_id()
         return [first + position for position in self.devices().local_positions]
 
     def local_devices(self) -> list[str]:
-        """Names of the devices that this client drives, in the order of `local_device_ids()`."""
+        """Names of the devices that this client drives, in the order of `local_device_ids()`.
+
+        Example:
+            >>> mesh.local_devices()[6]
+            '/job:localhost/replica:0/task:0/device:CPU:6'
+        """
         return list(self.devices().local_names)
 
     def local_device_locations(self) -> list[dict[str, int]]:
-        """Coordinates of the devices that this client drives."""
+        """Coordinates of the devices that this client drives.
+
+        Example:
+            >>> mesh.local_device_locations()[6]
+            {'x': 1, 'y': 2}
+        """
         return [self._location(i) for i in self.local_device_ids()]
 
     def num_local_devices(self) -> int:
-        """How many of the devices this client drives."""
+        """How many of the devices this client drives.
+
+        Example:
+            >>> mesh.num_local_devices()
+            8
+        """
         return len(self.devices().local_positions)
 
     def is_remote(self) -> bool:
-        """Whether other clients drive all of the devices."""
+        """Whether other clients drive all of the devices.
+
+        Example:
+            >>> mesh.is_remote()
+            False
+        """
         return self.num_local_devices() == 0
 
     def device_type(self) -> str:
-        """The type of the devices: "CPU", "GPU" or "TPU"."""
+        """The type of the devices: "CPU", "GPU" or "TPU".
+
+        Example:
+            >>> mesh.device_type()
+            'CPU'
+        """
         devices = self.devices()
         names = devices.local_names or devices.names
         return DeviceSpec.from_string(names[0]).device_type if names else self.type_asked
 
     def is_single_device(self) -> bool:
-        """Whether this is one device by itself, without axes."""
+        """Whether this is one device by itself, without axes.
+
+        Example:
+            >>> dtensor.Mesh.from_device("CPU:3").is_single_device()
+            True
+        """
         return not self.axes and self.written is not None and len(self.written.local_names) == 1
 
     @property

@@ -46,6 +46,12 @@ class DTensor(Operators):
 
     Made by `copy_to_mesh`, `pack`, `from_jax` and compiled functions. It is a leaf-like node of
     jax's pytrees: `jax.tree.map` and `jax.jit` see the `jax.Array` beneath.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> x.sum(axis=1).layout
+        Layout(['x'], Mesh(x=2, y=4))
     """
 
     __slots__ = ("__weakref__", "_array", "_type")
@@ -125,6 +131,12 @@ class DTensor(Operators):
 
         jax has no arrays that their sharding does not divide. Of such a layout this is a copy of
         the true size, the dimensions that are not divided whole on every device.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+            >>> x.to_jax().addressable_data(0).shape
+            (2, 8)
         """
         array, type_ = self._array, self._type
         if type_.is_padded:
@@ -149,6 +161,12 @@ class DTensor(Operators):
         Returns:
             Arrays of `local_shape`, each on its own device; nothing is copied. Where the layout
             does not divide a dimension, the last shards have fewer elements, or none.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+            >>> [shard.shape for shard in x.unpack()][:3]
+            [(2, 8), (2, 8), (2, 8)]
         """
         refuse_gone(self._array)
         data = {shard.device: shard.data for shard in self.addressable_shards}
@@ -238,6 +256,11 @@ class DTensor(Operators):
             LayoutError: the array is sharded, so no device has all of it.
             MeshError: it lies on devices of other clients only.
             TypeError: it is of random keys, which NumPy does not have.
+
+        Example:
+            >>> x = dtensor.copy_to_mesh([1, 2, 3], dtensor.Layout.replicated(mesh, rank=1))
+            >>> x.numpy()
+            array([1, 2, 3], dtype=int32)
         """
         refuse_gone(self._array)
         if is_key(self.dtype):
@@ -267,6 +290,10 @@ class DTensor(Operators):
 
         Raises:
             ValueError: it has more elements, or none.
+
+        Example:
+            >>> dtensor.copy_to_mesh(2.5, dtensor.Layout.replicated(mesh, rank=0)).item()
+            2.5
         """
         if self.size != 1:
             raise ValueError(
@@ -349,6 +376,11 @@ def from_jax(array: jax.Array, mesh: AnyMesh | None = None) -> DTensor:
         TypeError: not a jax.Array.
         LayoutError: its sharding is of another kind, or on other devices than `mesh`, or it lies in
             the host's memory.
+
+    Example:
+        >>> columns = jax.NamedSharding(jax.make_mesh((8,), ("x",)), jax.P(None, "x"))
+        >>> dtensor.from_jax(jax.device_put(jnp.ones((4, 8)), columns)).layout
+        Layout([UNSHARDED, 'x'], Mesh(x=8))
     """
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
         is_as_it_is = isinstance(array, jax.core.Tracer | DTensor)

@@ -46,7 +46,8 @@ def create_mesh(
         ValueError: the device type is not one.
 
     Example:
-        `create_mesh([("x", 2), ("y", 4)])`
+        >>> dtensor.create_mesh([("x", 2), ("y", -1)])
+        Mesh(x=2, y=4)
     """
     if use_xla_spmd:
         raise MeshError(XLA_SPMD)

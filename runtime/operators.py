@@ -138,6 +138,12 @@ class Methods:
 
         Raises:
             LayoutError: the array cannot lie on that mesh as it does on its own.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+            >>> x.to_device(dtensor.Layout.replicated(mesh, rank=2)).local_shape
+            (4, 8)
         """
         if stream is not None:
             raise TypeError(f"to_device got stream={stream!r}; a mesh has no streams: give None")

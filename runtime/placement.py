@@ -128,6 +128,12 @@ def named_sharding(layout: Layout) -> NamedSharding:
         LayoutError: an array cannot have this layout (partial, or cut into blocks).
         MeshError: jax does not have one of the mesh's devices.
         TypeError: `layout` is no Layout.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = jax.device_put(np.ones((4, 8)), dtensor.named_sharding(rows))
+        >>> x.addressable_data(0).shape
+        (2, 8)
     """
     if not isinstance(layout, Layout):
         found = type(layout).__name__

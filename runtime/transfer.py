@@ -45,6 +45,12 @@ def pack(tensors: Sequence[Any], layout: AnyLayout) -> DTensor:
             replicas differ, or this process drives no device of the mesh.
         ClientError: another client does not call it in time.
         RuntimeError: called while tracing.
+
+    Example:
+        >>> rows = dtensor.Layout([("x", "y"), dtensor.UNSHARDED], mesh)
+        >>> shards = [np.full((1, 2), i) for i in range(8)]  # one for each device
+        >>> dtensor.pack(shards, rows).shape
+        (8, 2)
     """
     if isinstance(tensors, DTensor | dict) or not isinstance(tensors, Iterable):
         raise TypeError(
@@ -189,6 +195,12 @@ def unpack(tensor: DTensor) -> list[jax.Array]:
 
     Raises:
         TypeError: not a DTensor.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> dtensor.unpack(x)[0].shape
+        (2, 8)
     """
     if isinstance(tensor, jax.core.Tracer):
         raise TypeError("unpack is for concrete arrays; in a traced function there are no shards")
@@ -205,6 +217,14 @@ def fetch_layout(tensor: Any) -> Layout | None:
 
     Raises:
         TypeError: a traced array, whose layout is decided only after tracing.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> dtensor.fetch_layout(x.to_jax())
+        Layout(['x', UNSHARDED], Mesh(x=2, y=4))
+        >>> dtensor.fetch_layout(np.ones(3)) is None
+        True
     """
     return _layout_here(tensor, "fetch_layout")
 
@@ -222,7 +242,14 @@ def _layout_here(tensor: Any, name: str) -> Layout | None:
 
 
 def is_dtensor(tensor: Any) -> TypeIs[DTensor]:
-    """Whether a value is a DTensor, or a variable of one; False for anything else."""
+    """Whether a value is a DTensor, or a variable of one; False for anything else.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> dtensor.is_dtensor(x), dtensor.is_dtensor(x.to_jax())
+        (True, False)
+    """
     return isinstance(tensor, DTensor)
 
 
@@ -237,6 +264,11 @@ def check_layout(tensor: Any, layout: AnyLayout) -> None:
 
     Raises:
         LayoutError: it has another one, or none.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> dtensor.check_layout(x, rows)  # raises nothing: that is its layout
     """
     if not isinstance(layout, AnyLayout):
         wrong = type(layout).__name__

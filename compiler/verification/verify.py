@@ -56,7 +56,9 @@ def verify(
         LayoutError: a layout does not fit its argument.
 
     Example:
-        `print(dtensor.verify(train_step, params, batch, in_layouts=(layouts, batch_layout)))`
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> print(dtensor.verify(jnp.tanh, np.ones((4, 8)), in_layouts=rows))
+        tanh on mesh(x=2, y=4): 1 values of 1 operations are those of one device
     """
     from dtensor.compiler.api import JitFunction, jit
 

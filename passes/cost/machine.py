@@ -34,6 +34,11 @@ class Level:
         devices: up to how many neighbouring devices it joins; None is any number.
         link: seconds that one collective takes however little it moves, and the bytes per second
             that one device sends along one mesh axis, and at the same time receives.
+
+    Example:
+        >>> level = dtensor.Machine.named("h100").levels[0]
+        >>> (level.name, level.devices)
+        ('NVLink', 8)
     """
 
     name: str
@@ -56,6 +61,10 @@ class Machine:
 
     Raises:
         CompileError: a number is not positive, or there is no network.
+
+    Example:
+        >>> dtensor.Machine.named("h100").memory_bytes
+        80000000000
     """
 
     name: str
@@ -131,6 +140,10 @@ class Machine:
 
         Of a type that the machine does not list, those of the next wider one it does, or of the
         slowest it has. `f32_highest` are products of f32 of the highest precision.
+
+        Example:
+            >>> dtensor.Machine.named("h100").matmul_peak("bf16")
+            989400000000000.0
         """
         peaks = dict(self.matmul_flops)
         if dtype.startswith("f8"):
@@ -153,6 +166,10 @@ class Machine:
             stride: devices between two neighbours on the axis: the product of the axes inside it.
             size: devices on the axis.
             devices: all devices of the mesh.
+
+        Example:
+            >>> dtensor.Machine.named("h100").level(stride=8, size=4, devices=32).name
+            'InfiniBand'
         """
         for level in self.levels[:-1]:
             most = min(level.devices or devices, devices)
@@ -162,7 +179,12 @@ class Machine:
         return self.levels[-1]
 
     def cost_model(self, mesh: Mesh) -> CostModel:
-        """What plans for `mesh` cost on this machine, its devices in the mesh's order."""
+        """What plans for `mesh` cost on this machine, its devices in the mesh's order.
+
+        Example:
+            >>> dtensor.Machine.named("h100").cost_model(mesh).axis_link("y")
+            Link(alpha=1.2e-05, bytes_per_second=450000000000.0)
+        """
         links, stride = [], 1
         for name, size in reversed(mesh.axes):
             links.append((name, self.level(stride, size, mesh.size).link))
@@ -183,6 +205,10 @@ class Machine:
 
         Raises:
             CompileError: there is none of that name.
+
+        Example:
+            >>> dtensor.Machine.named("v5e").platform
+            'tpu'
         """
         from dtensor.passes.cost.machines import MACHINES
 
@@ -219,6 +245,10 @@ class Machine:
 
         Raises:
             CompileError: as `named` and `from_toml` raise it, or it is none of these.
+
+        Example:
+            >>> dtensor.Machine.of("h100").name
+            'h100'
         """
         if isinstance(machine, Machine):
             return machine

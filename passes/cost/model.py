@@ -51,13 +51,22 @@ class Link:
     Attributes:
         alpha: seconds one collective takes however little it moves.
         bytes_per_second: what one device sends, and at the same time receives, on this axis.
+
+    Example:
+        >>> dtensor.Link(alpha=1e-6, bytes_per_second=1e9)
+        Link(alpha=1e-06, bytes_per_second=1000000000.0)
     """
 
     alpha: float
     bytes_per_second: float
 
     def is_possible(self) -> bool:
-        """Whether both are numbers that a network can have."""
+        """Whether both are numbers that a network can have.
+
+        Example:
+            >>> dtensor.Link(alpha=1e-6, bytes_per_second=0.0).is_possible()
+            False
+        """
         return is_positive(self.bytes_per_second) and (self.alpha == 0 or is_positive(self.alpha))
 
 
@@ -87,6 +96,11 @@ class CostModel:
         reads_shards: whether a device takes time for its shards of what an operation reads and
             writes, whole ones whole. Otherwise memory traffic counts as arithmetic does, divided as
             the operation is: plans go by bytes that are sent, and divide work.
+
+    Example:
+        >>> slow = dtensor.Link(alpha=1e-6, bytes_per_second=1e9)
+        >>> dtensor.CostModel(axis_links={"x": slow}).seconds(1e6, ["x"])
+        0.001001
     """
 
     link: Link = DEFAULT_LINK
@@ -124,11 +138,22 @@ class CostModel:
                 )
 
     def axis_link(self, axis: str) -> Link:
-        """The network along the mesh axis `axis`."""
+        """The network along the mesh axis `axis`.
+
+        Example:
+            >>> dtensor.CostModel().axis_link("x")
+            Link(alpha=1.7e-09, bytes_per_second=100000000000.0)
+        """
         return dict(self.axis_links).get(axis, self.link)
 
     def axes_link(self, axes: Iterable[AxisRef | str]) -> Link:
-        """The network of one collective over several axes: it runs at the slowest one's pace."""
+        """The network of one collective over several axes: it runs at the slowest one's pace.
+
+        Example:
+            >>> slow = dtensor.Link(alpha=1e-6, bytes_per_second=1e9)
+            >>> dtensor.CostModel(axis_links={"x": slow}).axes_link(["x", "y"])
+            Link(alpha=1e-06, bytes_per_second=1000000000.0)
+        """
         if not self.axis_links:
             return self.link
         names = [axis if isinstance(axis, str) else axis.name for axis in axes]
@@ -136,23 +161,45 @@ class CostModel:
         return Link(max(k.alpha for k in links), min(k.bytes_per_second for k in links))
 
     def seconds(self, wire_bytes: float, axes: Iterable[AxisRef | str]) -> float:
-        """Seconds of one collective over `axes` that moves `wire_bytes` per device."""
+        """Seconds of one collective over `axes` that moves `wire_bytes` per device.
+
+        Example:
+            >>> link = dtensor.Link(alpha=1e-6, bytes_per_second=1e9)
+            >>> dtensor.CostModel(link).seconds(1e6, ["x"])
+            0.001001
+        """
         link = self.axes_link(axes)
         return link.alpha + wire_bytes / link.bytes_per_second
 
     def seconds_of(
         self, wire_bytes: float, collectives: int, axes: Iterable[AxisRef | str]
     ) -> float:
-        """Seconds of several collectives over `axes` that together move `wire_bytes` per device."""
+        """Seconds of several collectives over `axes` that together move `wire_bytes` per device.
+
+        Example:
+            >>> link = dtensor.Link(alpha=0.5, bytes_per_second=1e6)
+            >>> dtensor.CostModel(link).seconds_of(1e6, collectives=4, axes=["x"])
+            3.0
+        """
         link = self.axes_link(axes)
         return collectives * link.alpha + wire_bytes / link.bytes_per_second
 
     def compute_seconds(self, flops: float, element: str | None = None) -> float:
-        """Seconds of arithmetic on one device: of a product of elements of a type, or of others."""
+        """Seconds of arithmetic on one device: of a product of elements of a type, or of others.
+
+        Example:
+            >>> dtensor.CostModel(peak_flops=1e12).compute_seconds(2e12)
+            2.0
+        """
         if element is None:
             return flops / (self.vector_flops or self.peak_flops)
         return flops / dict(self.matmul_flops).get(element, self.peak_flops)
 
     def memory_seconds(self, bytes_: float) -> float:
-        """Seconds in which the memory of one device gives or takes so many bytes."""
+        """Seconds in which the memory of one device gives or takes so many bytes.
+
+        Example:
+            >>> dtensor.CostModel(hbm_bytes_per_second=1e12).memory_seconds(2e12)
+            2.0
+        """
         return bytes_ / self.hbm_bytes_per_second

@@ -54,6 +54,13 @@ class Collective:
         parts: local shape and wire bytes of each operand; several where they are combined.
         file: the file of the user's line with its folders; empty where it is not known.
         seconds: planned for one execution, by the machine that the plan is made for.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+        >>> sent = step.lower(np.ones((4, 8))).collectives[0]
+        >>> (sent.kind, sent.mesh_axes, sent.bytes)
+        ('all_reduce', ('x',), 32.0)
     """
 
     kind: str
@@ -71,7 +78,14 @@ class Collective:
     seconds: float = 0.0
 
     def text(self) -> str:
-        """`all_reduce over y of f32 4x32, 768 bytes per device, 3 times`."""
+        """`all_reduce over y of f32 4x32, 768 bytes per device, 3 times`.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> step = dtensor.jit(lambda x: x.sum(axis=0), in_layouts=rows)
+            >>> step.lower(np.ones((4, 8))).collectives[0].text()
+            'all_reduce over x of f32 8, 32 bytes per device, once'
+        """
         times = "once" if self.trip_count == 1 else f"{self.trip_count} times"
         if self.trip_count is None:
             times = "in a loop of unknown length"

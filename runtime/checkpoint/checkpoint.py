@@ -69,7 +69,13 @@ class DTensorCheckpoint:
         MeshError: `mesh` is not a Mesh.
 
     Example:
-        `DTensorCheckpoint(mesh, model=model, step=0).save("runs/ckpt")`
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> ckpt = dtensor.DTensorCheckpoint(mesh, x=x, step=7)
+        >>> ckpt.save("run")
+        '.../run-1'
+        >>> ckpt.restore("run-1").restored
+        ('x', 'step')
     """
 
     def __init__(
@@ -122,6 +128,13 @@ class DTensorCheckpoint:
 
         Raises:
             CheckpointError: something cannot be saved, or the checkpoint cannot be written.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+            >>> ckpt = dtensor.DTensorCheckpoint(mesh, x=x)
+            >>> [ckpt.save("run", max_to_keep=1) for step in range(3)]
+            ['.../run-1', '.../run-2', '.../run-3']
         """
         if max_to_keep is not None and (type(max_to_keep) is not int or max_to_keep < 1):
             raise CheckpointError(
@@ -140,6 +153,12 @@ class DTensorCheckpoint:
 
         Raises:
             CheckpointError: something cannot be saved, or the checkpoint cannot be written.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+            >>> dtensor.DTensorCheckpoint(mesh, x=x).write("best")
+            '.../best'
         """
         return self._write(series.replaced(series.checked(path)), None, 1, wait).path
 
@@ -148,6 +167,13 @@ class DTensorCheckpoint:
 
         Raises:
             CheckpointError: it could not be written.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+            >>> ckpt = dtensor.DTensorCheckpoint(mesh, x=x)
+            >>> path = ckpt.save("run", wait=False)  # the training goes on
+            >>> ckpt.wait()
         """
         if self._saving is not None:
             saving, self._saving = self._saving, None
@@ -160,6 +186,16 @@ class DTensorCheckpoint:
 
         Raises:
             CheckpointError: there is no such checkpoint, it lacks something, or it is damaged.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+            >>> path = dtensor.DTensorCheckpoint(mesh, x=x).save("run")
+            >>> ckpt = dtensor.DTensorCheckpoint(mesh, x=x * 0)
+            >>> ckpt.restore(path).restored
+            ('x',)
+            >>> ckpt.x.sum().item()
+            32.0
         """
         info, status = self._read(path)
         self._counter = int(info.plain.get(_COUNTER, self._counter))
@@ -170,6 +206,15 @@ class DTensorCheckpoint:
 
         Raises:
             CheckpointError: there is no such checkpoint, it lacks something, or it is damaged.
+
+        Example:
+            >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+            >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+            >>> ckpt = dtensor.DTensorCheckpoint(mesh, x=x)
+            >>> ckpt.read(ckpt.write("best")).restored
+            ('x',)
+            >>> ckpt.save_counter
+            0
         """
         return self._read(path)[1]
 

@@ -31,6 +31,13 @@ def sharded_save(
     Raises:
         CheckpointError: the lists do not fit together, an array cannot be saved, or the checkpoint
             cannot be written.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> dtensor.sharded_save(mesh, "weights", ["w"], [""], [x])
+        >>> dtensor.list_checkpoint("weights")["w"].shape
+        (4, 8)
     """
     names, slices, values = list(tensor_names), list(shape_and_slices), list(tensors)
     if not len(set(names)) == len(names) == len(slices) == len(values):
@@ -65,6 +72,13 @@ def name_based_save(
 
     Raises:
         CheckpointError: an array cannot be saved, or the checkpoint cannot be written.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> dtensor.name_based_save(mesh, "weights", {"w": x})
+        >>> dtensor.list_checkpoint("weights")["w"].shape
+        (4, 8)
     """
     arrays = _checked(name_tensor_dict)
     for name, value in arrays.items():
@@ -96,6 +110,14 @@ def name_based_restore(
         CheckpointError: there is no such checkpoint, it lacks a name, an array has another shape or
             element type, or its files are damaged.
         LayoutError: an array cannot have the layout.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> dtensor.name_based_save(mesh, "weights", {"w": x})
+        >>> columns = dtensor.Layout.inner_sharded(mesh, "y", rank=2)
+        >>> dtensor.name_based_restore(mesh, "weights", {"w": columns})["w"].layout
+        Layout([UNSHARDED, 'y'], Mesh(x=2, y=4))
     """
     arrays, mesh = _checked(name_tensor_dict), as_mesh(mesh)
     path = series.checked(checkpoint_prefix)
@@ -112,6 +134,15 @@ def list_checkpoint(path: Any) -> CheckpointInfo:
 
     Raises:
         CheckpointError: there is no such checkpoint, or its description is damaged.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> dtensor.name_based_save(mesh, "weights", {"w": x})
+        >>> print(dtensor.list_checkpoint("weights"))
+        checkpoint .../weights: 1 array, 128 bytes, from mesh(x=2, y=4) by 1 client, ...
+          name  shape   dtype    layout when saved
+          w     [4, 8]  float32  [{"x"}, {}]
     """
     place = series.checked(path)
     return read_record(series.existing(place), place)

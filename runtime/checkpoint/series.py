@@ -258,6 +258,13 @@ def latest_checkpoint(directory: object) -> str | None:
     Raises:
         CheckpointError: not a folder, but a file or what checkpoints beside it begin with; or a
             checkpoint in it is damaged.
+
+    Example:
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> x = dtensor.copy_to_mesh(np.ones((4, 8)), rows)
+        >>> path = dtensor.DTensorCheckpoint(mesh, x=x).save("runs/model")
+        >>> dtensor.latest_checkpoint("runs")
+        '.../runs/model-1'
     """
     folder = checked(directory)
     if folder.exists() and not folder.is_dir():

@@ -57,6 +57,10 @@ def initialize_accelerator_system(
             that does not fit, or an argument or an environment variable is malformed.
         NotFoundError: there is no device of this type.
         ClientError: a client did not come in time, or the clients do not agree.
+
+    Example:
+        >>> dtensor.initialize_accelerator_system("CPU")
+        'CPU'
     """
     kind = None if device_type is None else config.checked_device_type(device_type)
     count = _checked_count(num_logical_cpu_devices)

@@ -64,6 +64,9 @@ def barrier(
         ConfigError: the name is no text, or the time no number above 0.
         TypeError: `mesh` is not a mesh.
         RuntimeError: called while tracing.
+
+    Example:
+        >>> dtensor.barrier(mesh, "start")  # with one client, waits for its devices
     """
     if not isinstance(mesh, AnyMesh):
         raise TypeError(f"barrier needs a Mesh, got {type(mesh).__name__}")

@@ -14,7 +14,12 @@ chosen: str | None = None
 
 
 def preferred_device_type() -> str:
-    """The best device type there is: TPU before GPU before CPU; jax's own word for others."""
+    """The best device type there is: TPU before GPU before CPU; jax's own word for others.
+
+    Example:
+        >>> dtensor.preferred_device_type()
+        'CPU'
+    """
     with coordination.only_asking():
         for device_type in ("TPU", "GPU", "CPU"):
             if naming.devices_of_type(device_type):
@@ -48,6 +53,10 @@ def local_devices(device_type: str, for_client_id: int | None = None) -> list[De
 
     Raises:
         ConfigError: the type or the client does not exist, or the clients are not connected yet.
+
+    Example:
+        >>> dtensor.local_devices("CPU")[3].to_string()
+        '/job:localhost/replica:0/task:0/device:CPU:3'
     """
     kind, job = checked_device_type(device_type), environment.job_name()
     task = environment.client_id()
@@ -61,6 +70,10 @@ def num_local_devices(device_type: str) -> int:
 
     Raises:
         ConfigError: the type does not exist, or the clients are not connected yet.
+
+    Example:
+        >>> dtensor.num_local_devices("CPU")
+        8
     """
     return len(local_devices(device_type))
 
@@ -70,6 +83,10 @@ def num_global_devices(device_type: str) -> int:
 
     Raises:
         ConfigError: the type does not exist, or the clients are not connected yet.
+
+    Example:
+        >>> dtensor.num_global_devices("CPU")
+        8
     """
     return len(_clients(checked_device_type(device_type)))
 
@@ -98,5 +115,9 @@ def device_name() -> str:
     Such as `/job:localhost/replica:0/task:0/device:CUSTOM:0`. jax has no device of this name and
     needs none: a program runs on the mesh of its arrays, or on the default mesh. It is here for
     programs that print or compare it.
+
+    Example:
+        >>> dtensor.device_name()
+        '/job:localhost/replica:0/task:0/device:CUSTOM:0'
     """
     return DeviceSpec(environment.job_name(), 0, jax.process_index(), "CUSTOM", 0).to_string()

@@ -40,6 +40,12 @@ def create_distributed_mesh(
         ConfigError: the accelerator system is not initialized, or the device type is not one.
         MeshError: the devices do not fit the mesh, or an axis is malformed.
         ClientError: the clients disagree about the mesh, or one did not come in time.
+
+    Example:
+        >>> dtensor.initialize_accelerator_system("CPU")
+        'CPU'
+        >>> dtensor.create_distributed_mesh([("x", 2), ("y", 4)])
+        Mesh(x=2, y=4)
     """
     if use_xla_spmd:
         raise MeshError(XLA_SPMD)

@@ -132,6 +132,10 @@ def jobs() -> list[str]:
 
     Raises:
         ConfigError: DTENSOR_JOBS is malformed.
+
+    Example:
+        >>> dtensor.jobs()
+        []
     """
     return list(_parse_jobs(os.environ.get(JOBS, "")))
 
@@ -163,6 +167,10 @@ def num_clients() -> int:
 
     Raises:
         ConfigError: DTENSOR_JOBS is malformed, or DTENSOR_NUM_CLIENTS says something else.
+
+    Example:
+        >>> dtensor.num_clients()
+        1
     """
     count = len(jobs()) or _launched()[1]
     text = os.environ.get(NUM_CLIENTS, "")
@@ -177,6 +185,10 @@ def client_id() -> int:
 
     Raises:
         ConfigError: DTENSOR_CLIENT_ID is not such a number, or DTENSOR_JOBS is malformed.
+
+    Example:
+        >>> dtensor.client_id()
+        0
     """
     count, index = num_clients(), 0 if jobs() else _launched()[0]
     text = os.environ.get(CLIENT_ID, "")
@@ -195,6 +207,10 @@ def job_name() -> str:
 
     Raises:
         ConfigError: DTENSOR_JOB_NAME cannot be part of a device's name.
+
+    Example:
+        >>> dtensor.job_name()
+        'localhost'
     """
     text = os.environ.get(JOB_NAME, "")
     if not text:
@@ -209,6 +225,10 @@ def full_job_name(task_id: int | None = None) -> str:
 
     Raises:
         ConfigError: there is no such client, or the environment is malformed.
+
+    Example:
+        >>> dtensor.full_job_name()
+        'localhost/replica:0/task:0'
     """
     task = client_id() if task_id is None else checked_client(task_id, "task_id")
     return f"{job_name()}/replica:0/task:{task}"
@@ -230,6 +250,10 @@ def heartbeat_enabled() -> bool:
 
     Raises:
         ConfigError: DTENSOR_ENABLE_HEARTBEAT is neither true nor false.
+
+    Example:
+        >>> dtensor.heartbeat_enabled()
+        True
     """
     text = os.environ.get(ENABLE_HEARTBEAT) or "true"
     for is_on, words in _WORDS.items():

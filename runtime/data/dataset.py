@@ -58,7 +58,11 @@ class DTensorDataset:
         TypeError: an argument is of the wrong type, or examples are not numeric.
 
     Example:
-        `DTensorDataset((x, y), mesh=mesh, layouts=rows, global_batch_size=64, batch_dim="data")`
+        >>> rows = dtensor.Layout.batch_sharded(mesh, "x", rank=2)
+        >>> examples = np.arange(24.0).reshape(12, 2)
+        >>> data = dtensor.DTensorDataset(examples, mesh=mesh, layouts=rows, global_batch_size=4)
+        >>> [batch.local_shape for batch in data]
+        [(2, 2), (2, 2), (2, 2)]
     """
 
     def __init__(

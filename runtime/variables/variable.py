@@ -65,6 +65,11 @@ class DVariable(VariableFacts):
         LayoutError: there is no layout, or it is not that of the DTensor, or does not fit.
         TypeError: the initial value is of another element type than `dtype`, or not numeric.
         CompileError: called while jax traces a function.
+
+    Example:
+        >>> v = dtensor.DVariable(np.zeros(4), layout=dtensor.Layout(["y"], mesh))
+        >>> v.assign_add(1.0).sum().item()
+        4.0
     """
 
     __slots__ = ()
@@ -114,6 +119,12 @@ class DVariable(VariableFacts):
         Raises:
             CompileError: jax itself traces the function, and would keep this value in the program.
             RuntimeError: the value is lost.
+
+        Example:
+            >>> v = dtensor.DVariable(1.0, layout=dtensor.Layout.replicated(mesh, rank=0))
+            >>> old = v.value()
+            >>> print(v.assign_add(2.0).value(), old)
+            3.0 1.0
         """
         array = self._array
         traced: Any = None if is_eager() else true_array(array, self._own)
@@ -121,7 +132,13 @@ class DVariable(VariableFacts):
         return value
 
     def read_value(self) -> DTensor:
-        """The same as `value()`."""
+        """The same as `value()`.
+
+        Example:
+            >>> v = dtensor.DVariable(np.zeros(4), layout=dtensor.Layout(["y"], mesh))
+            >>> v.read_value().layout
+            Layout(['y'], Mesh(x=2, y=4))
+        """
         return self.value()
 
     def __jax_array__(self) -> Any:
@@ -145,6 +162,12 @@ class DVariable(VariableFacts):
             LayoutError: the value has another shape, or lies on another mesh or on none.
             TypeError: the value is of another element type, or not numeric.
             CompileError: jax traces the function that assigns, other than by `dtensor.jit`.
+
+        Example:
+            >>> v = dtensor.DVariable(np.zeros(4), layout=dtensor.Layout(["y"], mesh))
+            >>> x = dtensor.copy_to_mesh(np.ones(4), dtensor.Layout.replicated(mesh, rank=1))
+            >>> v.assign(x).layout
+            Layout(['y'], Mesh(x=2, y=4))
         """
         value = value_of(value)
         who = f"variable {self.name!r}"
@@ -168,11 +191,22 @@ class DVariable(VariableFacts):
             LayoutError: the sum has another shape, or `delta` lies on another mesh or on none.
             TypeError: the sum is of another element type.
             CompileError: jax traces the function that assigns, other than by `dtensor.jit`.
+
+        Example:
+            >>> v = dtensor.DVariable(1.0, layout=dtensor.Layout.replicated(mesh, rank=0))
+            >>> print(v.assign_add(2.0).value())
+            3.0
         """
         return self._update(operator.add, Slot.engine.add, delta, read_value)
 
     def assign_sub(self, delta: Any, *, read_value: bool = True) -> DVariable | None:
-        """Subtract `delta` from the value, in the variable's own buffers; see `assign_add`."""
+        """Subtract `delta` from the value, in the variable's own buffers; see `assign_add`.
+
+        Example:
+            >>> v = dtensor.DVariable(1.0, layout=dtensor.Layout.replicated(mesh, rank=0))
+            >>> print(v.assign_sub(2.0).value())
+            -1.0
+        """
         return self._update(operator.sub, Slot.engine.subtract, delta, read_value)
 
     def _update(self, traced: Any, work: Any, delta: Any, read_value: bool) -> DVariable | None:
@@ -338,6 +372,12 @@ def enable_save_as_bf16(variables: Iterable[DVariable]) -> None:
 
     Raises:
         TypeError: something else than a variable.
+
+    Example:
+        >>> v = dtensor.DVariable(np.zeros(4), layout=dtensor.Layout(["y"], mesh))
+        >>> dtensor.enable_save_as_bf16([v])
+        >>> v.save_as_bf16
+        True
     """
     for variable in variables:
         if not isinstance(variable, DVariable):
