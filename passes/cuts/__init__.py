@@ -33,6 +33,7 @@ The patterns, in the order in which `fuse.py` rewrites them:
   gradients, and `early_slices.py` for slices of what was padded.
 - `unit_reductions.py`: sums of one row, as gradients have them.
 - `summed_pads.py`: sums of values that are padded alike along a split dimension.
+- `moved_terms.py`: sums of most rows, and of few moved elsewhere, as gradients of paddings are.
 - `joined_pads.py`: sums of padded values, the gradients of slices, as concatenations.
 - `strides.py`: `x[2::2]` as blocks and a cut, `x[::3]` of what is padded to whole blocks.
 - `chains.py`: rolls and stencils as one splice; `slices_in_place.py` for what is computed between

@@ -14,6 +14,7 @@ from dtensor.passes.cuts.chains import fuse_chains
 from dtensor.passes.cuts.joined_pads import join_pads
 from dtensor.passes.cuts.known_positions import write_as_cuts
 from dtensor.passes.cuts.merges import keep_apart
+from dtensor.passes.cuts.moved_terms import move_terms
 from dtensor.passes.cuts.names import CUTS, DOT, INDEXED, RESHAPE, REVERSE, WINDOWED
 from dtensor.passes.cuts.narrow_moves import move_narrow
 from dtensor.passes.cuts.overlapped_frames import move_parts
@@ -53,6 +54,7 @@ STEPS: tuple[CutStep, ...] = (
     # Others are written so that more of them go together.
     keep_units,
     sum_before_padding,
+    move_terms,
     join_pads,
     split_strides,
     fuse_chains,
@@ -81,7 +83,9 @@ class FuseCutsPass(Pass):
     ends of what windows give, they give: `dtensor.folds`.
 
     Terms of a sum that are padded alike along a split dimension, as the gradient of a stencil of
-    several columns has them, are added up first.
+    several columns has them, are added up first. Sums of most rows and of few others that are moved
+    elsewhere, the gradients of `jnp.pad(x, 1, mode="reflect")` and of `jnp.gradient`, are read of
+    values as long as the sum.
 
     A slice with a stride (`x[::3]`), or a pad with gaps, of a split dimension that is no number of
     whole blocks is that of a padded one, so that each shard keeps one element of each of its own.

@@ -58,7 +58,7 @@ def folded(op: ir.Operation, sums: Sums, made: list[ir.Operation]) -> bool:
     """
     result: Value = op.results[0]
     for k, side in enumerate(map(maker_of, op.operands)):
-        if side is not None and _is_nothing(side):
+        if side is not None and is_nothing(side):
             result.replace_all_uses_with(op.operands[1 - k])
             return True
     for dim, size in enumerate(shape_of(result)):
@@ -92,7 +92,7 @@ def _windows(pieces: Sequence[Piece], dim: int) -> Windows | None:
     return windows if windows.walks_over_one and dim in windows.outs else None
 
 
-def _is_nothing(op: ir.Operation) -> bool:
+def is_nothing(op: ir.Operation) -> bool:
     """Whether an operation adds up no elements, or repeats or pads such sums."""
     for _ in range(_DEEPEST):
         if op.name == REDUCE:

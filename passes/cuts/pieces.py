@@ -35,7 +35,7 @@ class Source:
     Attributes:
         value: the value; a scalar fills whatever asks for it.
         dim: the dimension.
-        ops: slices and pads that are still to be applied along the other dimensions.
+        ops: slices, pads and reversals that are still to be applied along the other dimensions.
     """
 
     value: Value
@@ -115,6 +115,11 @@ class Piece:
         """The same, further on."""
         place = self.place + by
         return Piece(self.source, self.start, self.count, place, self.step, self.stride)
+
+    def after(self, op: ir.Operation) -> Piece:
+        """The same of a source to which an operation is still to be applied along others."""
+        source = self.source
+        return self if self.fills else replace(self, source=replace(source, ops=(*source.ops, op)))
 
     def cut(self, start: int, count: int) -> Iterator[Piece]:
         """The part of it that is in a slice of `count` places from `start` on, if any."""
@@ -198,7 +203,7 @@ class Reader:
         kept = cut(self.of(op.operands[0], dim), start, count)
         if not any(d != dim for d in self.cut_dims(op)):
             return kept
-        return [p if p.fills else _after(p, op) for p in kept]
+        return [piece.after(op) for piece in kept]
 
 
 class Operands(Reader):
@@ -226,12 +231,6 @@ class Pieces(Reader):
         """The pieces of a value; None if it has none but itself."""
         found = self.of(value, dim)
         return None if [piece.source for piece in found] == [Source(value, dim)] else found
-
-
-def _after(piece: Piece, op: ir.Operation) -> Piece:
-    """The same of a source to which an operation is still to be applied."""
-    source = piece.source
-    return replace(piece, source=Source(source.value, source.dim, (*source.ops, op)))
 
 
 def cut(pieces: Iterable[Piece], start: int, count: int) -> list[Piece]:
@@ -301,7 +300,12 @@ def repeated_row(op: ir.Operation, dim: int) -> Value | None:
 def without_dim(
     make: Builder, op: ir.Operation, value: Value, dim: int, low: int = 0, high: int = 0
 ) -> Value:
-    """A slice or a pad, applied to another value, but for one dimension: that is padded so."""
+    """A slice, a pad or a reversal, applied to another value, but for one dimension.
+
+    That is padded by `low` and `high` if it is a pad, and stays as it is else.
+    """
+    if op.name == REVERSE:
+        return make.like(op, [value], dim, shape_of(value)[dim])
     if op.name == SLICE:
         starts, limits, strides = slice_numbers(op)
         starts[dim], limits[dim], strides[dim] = 0, shape_of(value)[dim], 1

@@ -71,7 +71,7 @@ def _is_split(term: Value, padded: _Padded, function: Rewriting) -> bool:
     """Whether a layout splits the dimension along which a term is padded."""
     pad = made_by(PAD, term)
     assert pad is not None
-    return function.shards.splits((pad.operands[0], padded.dim), (term, padded.dim))
+    return function.shards.nearly((pad.operands[0], padded.dim), (term, padded.dim)) > 1
 
 
 def _summed(make: Builder, padded: _Padded, terms: Sequence[Value]) -> Value:
