@@ -8,7 +8,7 @@ from typing import ClassVar
 from dtensor.dialect.attributes import layouts_array_attr
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value, forget, ir, replace_op
-from dtensor.dialect.names import OPERANDS, RESULTS
+from dtensor.dialect.names import DEFINED, OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cost.units import seconds_text
 from dtensor.passes.creation import place_behind
@@ -25,9 +25,11 @@ from dtensor.passes.graph import (
     RESULT,
     Graph,
     Node,
+    title_of,
 )
 from dtensor.passes.ledger import Record
 from dtensor.passes.locations import all_ids, operation_name, tag, tagged_id
+from dtensor.passes.program import CUSTOM_CALL
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import is_free
 from dtensor.passes.relayout.copies import copies_in_order
@@ -59,6 +61,7 @@ class InsertRelayoutsPass(Pass):
         for value in range(len(graph.values)):
             inserter.visit(value)
         inserter.note_fallbacks()
+        inserter.note_calls()
         for node in graph.nodes:
             op = node.operation
             if node.kind == CONSTRAINT:  # it and its operand agree now
@@ -182,6 +185,34 @@ class _Inserter:
                     parents=(moved.id, cut.id),
                     bytes=moved.bytes,
                 )
+
+    def note_calls(self) -> None:
+        """Say what is put together for calls of libraries, which take it as a whole."""
+        for node in self.graph.nodes:
+            if node.kind != OP or node.name != CUSTOM_CALL or DEFINED in node.operation.attributes:
+                continue
+            moved = [record for k in range(len(node.operands)) if (record := self._taken(node, k))]
+            if moved:
+                total = sum(record.bytes for record in moved)
+                self.state.ledger.add(
+                    "fallback",
+                    f"{title_of(node.operation)} takes whole what layouts split: {total:.0f} bytes "
+                    "per device put its operands together; say with dtensor.define_op how it may "
+                    "be split, or lay its operands out whole",
+                    node.operation,
+                    parents=tuple([record.id for record in moved]),
+                    bytes=total,
+                )
+
+    def _taken(self, node: Node, k: int) -> Record | None:
+        """The relayout that puts an operand together along a dimension that no rule splits."""
+        value, wanted = node.operands[k], self.planned.operands[node.index][k]
+        record = self.moves.get((value, wanted))
+        if record is None or node.rule is None:
+            return None
+        dims = enumerate(zip(self._given(value).dims, wanted.dims, strict=True))
+        whole = [d for d, (have, want) in dims if have.split > want.split]
+        return record if any(node.rule.map_of(k, d) is None for d in whole) else None
 
     def _gathered_before(self, cut: Node) -> Record | None:
         """The relayout that puts together a dimension that a slice makes shorter, if one does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 from jax import lax
 
+from dtensor.compiler.api import jit
 from dtensor.compiler.stages import Compiled
-from tests.py.passes.on_mesh import GRID
+from dtensor.dialect.layout import Layout
+from tests.py.passes.on_mesh import GRID, LINE
 from tests.py.twins import run_for
 
 U = None
@@ -119,3 +122,18 @@ def test_products_of_scaled_blocks_are_split_in_all_dimensions(
     assert "fallback" not in records(compiled)
     assert bool(compiled.collectives) == (left[2] is not None)
     assert compiled.local_flops < 2 * 2 * 8 * 12 * 256 / 4
+
+
+def test_a_call_that_takes_split_rows_as_a_whole_says_so() -> None:
+    bands, right = values(3, 64), values(64, 4)
+    layouts = Layout([U, "x"], LINE), Layout(["x", U], LINE)
+    said = jit(tridiagonal, mesh=LINE, in_layouts=layouts).lower(bands, right).compile()
+    notes = [r for r in said.ledger["records"] if r["kind"] == "fallback"]
+    (text,) = [record["text"] for record in notes]
+    assert re.search(r"@lapack_sgtsv_ffi takes whole what layouts split: 896 bytes", text)
+
+
+def test_a_call_that_takes_a_batch_apart_says_nothing() -> None:
+    layouts = Layout(["x", U, U], LINE), Layout(["x", U, U], LINE)
+    step = jit(tridiagonal, mesh=LINE, in_layouts=layouts)
+    assert "fallback" not in records(step.lower(values(8, 3, 7), values(8, 7, 4)).compile())
