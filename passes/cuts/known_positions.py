@@ -181,8 +181,8 @@ class _Counted:
         return self.shards.count(*places, *_cut_of(self.whole, access.dim))
 
     def know(self, access: _Access, said: Said) -> None:
-        """Frames that are cut together because of how they are split will be split so."""
-        if isinstance(said, Frames) and said.together > 1:
+        """Windows that are cut as they are because of how they are split will be split so."""
+        if isinstance(said, Columns) or (isinstance(said, Frames) and said.together > 1):
             axis = access.axes[-1 if said.is_turned else 0]
             self.shards.split(self.part, self.beside[axis], self.of(access))
 

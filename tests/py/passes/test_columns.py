@@ -71,6 +71,24 @@ def test_gradients_and_rows(program: Callable[[Any], Any]) -> None:
     run(jax.vmap(program, 1, 1), GRID, [["y", "x"]], numbers((N, 6)), out=["y", "x"])
 
 
+def steps(x: Any) -> Any:
+    """Spreads of 16 neighbours, some fewer than there are elements."""
+    return x[jnp.arange(x.shape[0] - 15)[:, None] + jnp.arange(16)].std(1)
+
+
+@pytest.mark.parametrize("program", [steps, delays, turned])
+@pytest.mark.parametrize("n", [2048, 2043])
+def test_gradients_are_split_as_what_they_are_of(program: Callable[[Any], Any], n: int) -> None:
+    """Also if nobody says how: what is added at the places is as what was read there."""
+
+    def loss(x: Any) -> Any:
+        return jnp.sin(program(x)).sum()
+
+    x = jnp.sin(jnp.arange(float(n)) ** 2)
+    compiled = run(jax.grad(loss), LINE, [SPLIT], x, error=1e-4, absolute=1e-5)
+    assert compiled.wire_bytes < 1000 < n * 4 * 7 / 8
+
+
 @pytest.mark.parametrize("goes_around", [True, False])
 def test_what_is_added_at_places_beyond_the_ends(goes_around: bool) -> None:
     places = jnp.arange(N)[:, None] + jnp.arange(-4, 5, 2)
