@@ -49,6 +49,7 @@ class LengthClass:
         steps: of what a length of scale 1 is a multiple, besides.
         parts: into how many equal parts they should divide besides, if they get not twice as long.
         place: the first of the dimensions that a layout given splits, or a neighbour's shards do.
+        may_refit: whether arguments and results may have another length inside for what is wished.
     """
 
     lengths: dict[Length, None] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class LengthClass:
     steps: dict[Fraction, None] = field(default_factory=dict)
     parts: int = 1
     place: float = math.inf
+    may_refit: bool = False
 
     def add(self, other: LengthClass, factor: Fraction) -> None:
         """Let another class grow with this one, `factor` times as long."""
@@ -109,7 +111,7 @@ class Classes:
         self._classes: dict[int, LengthClass] = {}
         for number in range(len(places.sizes)):
             root, scale = places.find(number)
-            one = self._classes.setdefault(root, LengthClass())
+            one = self._classes.setdefault(root, LengthClass(may_refit=may_refit))
             one.lengths[scale, places.sizes[number]] = None
         for index, layout in pins.layouts.items():
             node = graph.nodes[index]
@@ -137,6 +139,13 @@ class Classes:
         """Whether a layout given splits a dimension, or one that grows with it."""
         return any(asked.dim for asked in self._of(self._places.number(place)).asked)
 
+    def wish(self, places: Iterable[ValueDim]) -> None:
+        """Let dimensions be divided too, where what they grow with is."""
+        for place in places:
+            number = self._places.number(place)
+            one, scale = self._of(number), self._places.find(number)[1]
+            one.wished[scale, self._places.sizes[number]] = None
+
     def growing(self) -> dict[int, tuple[int, Dim | None]]:
         """By class that grows, its length in elements, and how all layouts given split it."""
         found = {}
@@ -144,6 +153,7 @@ class Classes:
             length = _grown(one) if one.asked else None
             if length is not None:
                 found[root] = length, one.word
+                self.is_refitted |= _grown(replace(one, may_refit=True)) != length
         return found
 
     def divisible(self, parts: Sequence[int]) -> dict[float, int]:
@@ -280,7 +290,7 @@ class Classes:
             lengths.append((unit * scale, size))
         if not any(self._classes[root].asked for root in factors):
             return None
-        one = LengthClass()
+        one = LengthClass(may_refit=self._may_refit)
         for root, factor in factors.items():
             one.add(self._classes[root], factor)
         one.wished |= dict.fromkeys(lengths)
@@ -328,10 +338,8 @@ def _length(one: LengthClass) -> Fraction:
     if not wished:
         return length
     longer = _ceil(least, _common([step, *wished]))
-    is_little = longer <= length * _MOST_MORE
-    if is_little and (_keeps_borders(one, longer) or not _keeps_borders(one, length)):
-        return longer
-    return length
+    is_kept = _keeps_borders(one, longer) or not _keeps_borders(one, length) or one.may_refit
+    return longer if is_kept and longer <= length * _MOST_MORE else length
 
 
 def _steps(one: LengthClass) -> Iterator[Fraction]:

@@ -105,12 +105,13 @@ def lengths_of(graph: Graph, pins: Pins, freedom: Freedom | None = None) -> Leng
     if not is_uneven and not _reach_split(graph, pins, [*ties, *alike], [*even, *moves]):
         return None
     lengths = Lengths([info.shape for info in graph.types])
-    places = _joined(graph, lengths, splits if may_stay else set())
+    places, regrouped = _joined(graph, lengths, splits if may_stay else set())
     for node, tie in alike:
         _join_beside(node, tie, places)
         for along in tie:
             lengths.fills[node.index, along.slot, along.dim] = along.fill
     classes = Classes(graph, pins, places, freedom.parts, freedom.may_refit)
+    classes.wish(regrouped)
     alike = [*alike, *even, *_there_and_back(moves, places, classes)]
     apart = _tie(classes, ties, alike, lengths, may_stay)
     _let_read(graph, lengths)
@@ -228,9 +229,16 @@ def _beside(graph: Graph, together: Callable[[Node, OpRule], Iterable[Carriers]]
     return beside
 
 
-def _joined(graph: Graph, lengths: Lengths, splits: set[int]) -> DimClasses:
-    """The classes that values and factors make; `lengths` is told what factors need."""
-    places = DimClasses(graph)
+def _joined(
+    graph: Graph, lengths: Lengths, splits: set[int]
+) -> tuple[DimClasses, dict[ValueDim, None]]:
+    """The classes that values and factors make; `lengths` is told what factors need.
+
+    Returns:
+        The classes, and the dimensions that were joined with those of other sizes: what a reshape
+        takes apart or puts together.
+    """
+    places, regrouped = DimClasses(graph), dict[ValueDim, None]()
     for node in graph.nodes:
         if node.kind in TIES:
             rank = len(graph.types[(node.operands or node.results)[0]].shape)
@@ -238,8 +246,10 @@ def _joined(graph: Graph, lengths: Lengths, splits: set[int]) -> DimClasses:
                 places.join([(value, d) for value in (*node.operands, *node.results)])
     for node in graph.nodes:
         if node.kind == OP and node.rule is not None:
-            _join_factors(node, node.rule, places, lengths, splits)
-    return places
+            for found in _join_factors(node, node.rule, places, lengths, splits):
+                if len({graph.types[value].shape[d] for value, d in found}) > 1:
+                    regrouped |= dict.fromkeys(found)
+    return places, regrouped
 
 
 def is_ordered(graph: Graph, value: int, dim: int) -> bool:
@@ -287,13 +297,16 @@ def _uneven_dims(graph: Graph, pins: Pins, node: Node) -> list[int]:
 
 def _join_factors(
     node: Node, rule: OpRule, places: DimClasses, lengths: Lengths, splits: set[int]
-) -> None:
+) -> Iterator[list[ValueDim]]:
+    """Join what each factor walks along; what was joined."""
     for fill, carriers in walked(node, rule):
         if is_mixed(node, carriers, splits):
             continue  # these are tied: what divides may stay as it is
-        if places.join([place_at(node, *carrier) for carrier in carriers]):
+        found = [place_at(node, *carrier) for carrier in carriers]
+        if places.join(found):
             for slot, d in carriers:
                 lengths.fills[node.index, slot, d] = fill
+            yield found
 
 
 def _join_beside(node: Node, tie: TiedDims, places: DimClasses) -> None:

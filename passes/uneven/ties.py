@@ -71,7 +71,8 @@ def _ties_of(
         sizes = sizes_of(tie)
         if is_uneven or not divides(sizes):
             found.append(tie)
-        if divides(sizes) and (found is alike or len(sizes) == 1 < len(tie)):
+        may_divide = any(not any(size % split for size in sizes) for split in splits)
+        if may_divide and (found is alike or len(sizes) == 1 < len(tie)):
             even.append(tie)
     ties += _mixed_ties(node, rule, splits) if may_stay else ()
     for carriers in () if regroups(node) else _resized_dims(rule):
