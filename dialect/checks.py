@@ -232,10 +232,7 @@ def all_to_all(facts: Facts) -> Iterator[str]:
 
 
 def _exchange(facts: Facts) -> Iterator[str]:
-    problems = [
-        *_needs_dim(facts, names.SPLIT_DIM),
-        *_needs_dim(facts, names.CONCAT_DIM),
-    ]
+    problems = [*_needs_dim(facts, names.SPLIT_DIM), *_needs_dim(facts, names.CONCAT_DIM)]
     split_dim, concat_dim = facts.number(names.SPLIT_DIM), facts.number(names.CONCAT_DIM)
     if not problems and split_dim == concat_dim:
         problems = [f"split_dim and concat_dim are both {split_dim}; they must differ"]
@@ -310,6 +307,9 @@ def shard_permute(facts: Facts) -> Iterator[str]:
         yield f"sources are {list(sources)}; give devices from 0 to {devices - 1}, or -1 for zeros"
     elif len(named := [source for source in sources if source >= 0]) != len(set(named)):
         yield f"sources are {list(sources)}; each device can send to one other only"
+    readers = facts.attributes.get(names.READERS, ())
+    if not all(0 <= reader < devices for reader in readers):
+        yield f"readers are {list(readers)}; give devices from 0 to {devices - 1}"
     yield from _needs_result(facts, facts.operands[0].shape, "a permutation")
 
 

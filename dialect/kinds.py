@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dtensor.dialect.attributes import layout_of, layouts_of_array, mesh_and_axes, mesh_of
@@ -116,5 +116,6 @@ DOT_NUMBERS: Final = Kind("numbers such as #stablehlo.dot<...>", _numbers_of("do
 PRECISION: Final = Kind("as that of stablehlo.dot_general", _anything, is_optional=True)
 INDEX: Final = Kind("an integer such as 0 : i64", _integer)
 INDICES: Final = Kind("integers such as array<i64: 0, 1>", _integers)
+SOME_INDICES: Final = replace(INDICES, is_optional=True)
 REDUCTION: Final = Kind(f"one of {', '.join(REDUCTIONS)}", _reduction)
 DIRECTION: Final = Kind(f"one of {', '.join(DIRECTIONS)}", _direction)

@@ -26,6 +26,7 @@ from dtensor.dialect.kinds import (
     NAMES,
     PRECISION,
     REDUCTION,
+    SOME_INDICES,
     SYMBOL,
     VISIBILITY,
     Kind,
@@ -264,10 +265,17 @@ class HaloExchangeOp(DTensorOp):
 
 @register_operation(DTensorDialect)
 class ShardPermuteOp(DTensorOp):
-    """Device k along `axes` has the operand of device `sources[k]`; zeros where that is -1."""
+    """Device k along `axes` has the operand of device `sources[k]`; zeros where that is -1.
+
+    With `readers` these devices alone need it: others may have anything.
+    """
 
     OPERATION_NAME = names.SHARD_PERMUTE
-    ATTRIBUTES: ClassVar = {names.AXES: AXES, names.SOURCES: INDICES}
+    ATTRIBUTES: ClassVar = {
+        names.AXES: AXES,
+        names.SOURCES: INDICES,
+        names.READERS: SOME_INDICES,
+    }
     CHECK = staticmethod(checks.shard_permute)
 
 

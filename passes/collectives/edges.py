@@ -4,6 +4,8 @@ A stencil that reads the corners of a tile shifts it along one dimension, and wh
 along another: each of these sends an edge most of which the others send too. Each value is sent
 once, as much of it as all need: the corners go along. A step of several fields sends an edge of
 each, and of their products: small ones go together, and products are computed of what arrives.
+Where a tensor that goes round ends inside of a shard, what that one sends stands further inside:
+each shard sends in one place what the shard it sends to needs there.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from dtensor.dialect.mlir import Value, ir, operation_of
-from dtensor.dialect.names import AXES, SHARD_PERMUTE, SOURCES
+from dtensor.dialect.names import AXES, AXIS_INDEX, READERS, SHARD_PERMUTE, SOURCES
 from dtensor.passes.builder import Builder
 from dtensor.passes.collectives.messages import (
     Box,
@@ -32,13 +34,15 @@ from dtensor.passes.collectives.reader import (
     as_they_stand,
 )
 from dtensor.passes.creation import with_sizes
-from dtensor.passes.ops.attributes import element_of, itemsize, shape_of
+from dtensor.passes.ops.attributes import element_of, integers, itemsize, shape_of
 from dtensor.passes.ops.elements import joins, moved_as
 from dtensor.passes.program import Scope
 
 _NEAR = 32  # messages behind the first that may join it
 
 _Joined = list[tuple[CollectiveOp, Piece]]
+_Readers = frozenset[int] | None  # the shards that need something; None, all
+_Slot = list[tuple[Sent, _Readers]]  # boxes of one shape in one place, each for other shards
 
 
 def share_edges(work: CollectiveOps) -> None:
@@ -70,23 +74,24 @@ def _share_first(work: CollectiveOps, group: Sequence[CollectiveOp]) -> list[Col
         found = piece.sent()
         is_shared = any(v == w and volume(common(a, b)) for v, a in found for w, b in boxes)
         ready = behind([value for value, _ in found], first.op, sent)
-        is_alike = ready is not None and (is_shared or not found or _is_small(first, boxes + found))
-        if ready is None or not is_alike:
+        is_near = is_shared or not found or _goes_beside(item, piece, joined)
+        if ready is None or not (is_near or _is_small(first, boxes + found)):
             alone.append(item)
             continue
         joined.append((item, piece))
         sent.update(item.op.results)
         boxes += found
         moved += [op for op in ready if op not in moved]
-    boxes = _merged(boxes)
+    slots = _slots(joined)
     old = sum(math.prod(shape_of(item.op.operands[0])) for item, _ in joined)
-    if len(joined) > 1 and _volume(boxes) > old:
+    if len(joined) > 1 and sum(volume(slot[0][0][1]) for slot in slots) > old:
         alone += [item for item, _ in joined[1:]]
     elif len(joined) > 1:
         move(moved, first.op)
-        received = _received(work, joined, boxes)
+        received = _received(work, joined, slots)
         for item, piece in joined:
-            work.replace(item, [piece.rebuilt(Builder(item.op), received)])
+            there = [each for each, readers in received if _reach(readers, _readers(item))]
+            work.replace(item, [piece.rebuilt(Builder(item.op), there)])
     return as_they_stand([*alone, *left])
 
 
@@ -135,14 +140,86 @@ def _beside(found: Sequence[Sent], value: Value, box: Box) -> int | None:
     return None
 
 
-def _received(work: CollectiveOps, joined: _Joined, boxes: Sequence[Sent]) -> list[Received]:
+def _readers(item: CollectiveOp) -> _Readers:
+    """The shards that need what a permute brings."""
+    attributes = item.op.attributes
+    return frozenset(integers(attributes[READERS])) if READERS in attributes else None
+
+
+def _goes_beside(item: CollectiveOp, piece: Piece, joined: _Joined) -> bool:
+    """Whether others need what a message brings than what one of those joined does."""
+    mine, counts = _readers(item), [[n for _, n in box] for _, box in piece.sent()]
+    return mine is not None and any(
+        theirs is not None
+        and not mine & theirs
+        and counts == [[n for _, n in box] for _, box in other.sent()]
+        for theirs, other in [(_readers(each), other) for each, other in joined]
+    )
+
+
+def _slots(joined: _Joined) -> list[_Slot]:
+    """What is sent: boxes of one shape that different shards need are in one place."""
+    by_readers: dict[_Readers, list[Sent]] = {}
+    for item, piece in joined:
+        by_readers.setdefault(_readers(item), []).extend(piece.sent())
+    slots = list[_Slot]()
+    for readers, boxes in by_readers.items():
+        for sent in _merged(boxes):
+            slot = next((slot for slot in slots if _has_room(slot, sent, readers)), None)
+            if slot is None:
+                slots.append([(sent, readers)])
+            else:
+                slot.append((sent, readers))
+    alone: list[_Slot] = [
+        [(sent, None)] for sent in _merged([slot[0][0] for slot in slots if len(slot) == 1])
+    ]
+    return alone + [slot for slot in slots if len(slot) > 1]
+
+
+def _has_room(slot: _Slot, sent: Sent, readers: _Readers) -> bool:
+    """Whether none of the shards that need a box need anything else of a slot, of its shape."""
+    value, box = sent
+    return readers is not None and all(
+        others is not None
+        and not others & readers
+        and [n for _, n in box] == [n for _, n in other]
+        and element_of(value) == element_of(of)
+        for (of, other), others in slot
+    )
+
+
+def _chosen(work: CollectiveOps, make: Builder, item: CollectiveOp, slot: _Slot) -> Value:
+    """What a shard sends in the place of a slot: the box that the shard it sends to needs."""
+    sources = integers(item.op.attributes[SOURCES])
+    (sent, _), *others = sorted(slot, key=lambda each: -len(each[1] or ()))
+    value = cut(make, *sent)
+    if not others:
+        return value
+    index = make.value(
+        AXIS_INDEX, [], make.tensor_type((), "i32"), {AXES: item.op.attributes[AXES]}
+    )
+    work.add(operation_of(index), item.scope)
+    for sent, readers in others:
+        senders = [make.compare("EQ", index, sources[reader]) for reader in sorted(readers or ())]
+        value = make.select(make.combined("or", senders), cut(make, *sent), value)
+    return value
+
+
+def _reach(there: _Readers, wanted: _Readers) -> bool:
+    """Whether what comes to some shards comes to all that need it."""
+    return there is None or (wanted is not None and wanted <= there)
+
+
+def _received(
+    work: CollectiveOps, joined: _Joined, slots: Sequence[_Slot]
+) -> list[tuple[Received, _Readers]]:
     """Boxes that are sent in one message, in front of the first of those it stands for."""
-    if not boxes:
+    if not slots:
         return []
     first = joined[0][0]
     make = Builder(first.op)
     make.location = ir.Location.fused([item.op.location for item, _ in joined])
-    cuts = [cut(make, *sent) for sent in boxes]
+    cuts = [_chosen(work, make, first, slot) for slot in slots]
     shapes = [make.shape_of(each) for each in cuts]
     elements = [element_of(each) for each in cuts]
     if len(set(elements)) > 1:
@@ -156,10 +233,11 @@ def _received(work: CollectiveOps, joined: _Joined, boxes: Sequence[Sent]) -> li
     attributes = {name: first.op.attributes[name] for name in (AXES, SOURCES)}
     message = make.value(SHARD_PERMUTE, [message], message.type, attributes)
     work.add(operation_of(message), first.scope)
-    found, place = list[Received](), 0
-    for (value, box), each, shape in zip(boxes, cuts, shapes, strict=True):
+    found, place = list[tuple[Received, _Readers]](), 0
+    for slot, each, shape in zip(slots, cuts, shapes, strict=True):
         count = make.shape_of(each)[dim]
         part = make.reshape(make.cut(message, dim, place, count), shape)
-        found.append((value, box, make.bitcast(part, element_of(value))))
+        for (value, box), readers in slot:
+            found.append(((value, box, make.bitcast(part, element_of(value))), readers))
         place += count
     return found

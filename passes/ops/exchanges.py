@@ -8,14 +8,14 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.dim import WHOLE, Dim
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.mlir import Value
-from dtensor.dialect.names import AXES, SHARD_PERMUTE, SOURCES
+from dtensor.dialect.names import AXES, READERS, SHARD_PERMUTE, SOURCES
 from dtensor.passes.creation import integers_attr, with_sizes
 from dtensor.passes.expansion.context import ExpansionContext
 from dtensor.passes.ops.loops import looked_up
@@ -96,6 +96,16 @@ def parts_of(shift: int, size: int, shards: int, wanted: Sequence[Range]) -> lis
     return found
 
 
+def readers_of(part: ShiftPart, local: int, shards: int, wanted: Sequence[Range]) -> list[int]:
+    """The shards, of `local` elements each, that need any of a part for ranges of the result."""
+    first, end = part.first, part.first + part.count
+    return [
+        shard
+        for shard in range(shards)
+        if any(low < shard * local + end and shard * local + first < high for low, high in wanted)
+    ]
+
+
 def within_shards(wanted: Range, local: int) -> Iterator[Range]:
     """Which elements of shards of `local` elements a range of the whole dimension takes."""
     start, end = wanted
@@ -107,12 +117,21 @@ def within_shards(wanted: Range, local: int) -> Iterator[Range]:
 
 
 def permuted(
-    ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], sources: Sequence[int]
+    ctx: ExpansionContext,
+    value: Value,
+    axes: Sequence[AxisRef],
+    sources: Sequence[int],
+    readers: Sequence[int] | None = None,
 ) -> Value:
-    """`value` of device `sources[k]` on device k along the axes; zeros where that is -1."""
+    """`value` of device `sources[k]` on device k along the axes; zeros where that is -1.
+
+    Only `readers` need it, if some are given: others get anything.
+    """
     if list(sources) == list(range(len(sources))):
         return value
     attributes = {AXES: ctx.axes(axes), SOURCES: integers_attr(sources)}
+    if readers is not None:
+        attributes[READERS] = integers_attr(readers)
     return ctx.value(SHARD_PERMUTE, [value], value.type, attributes)
 
 
@@ -129,8 +148,12 @@ def shifted(
     axes: Sequence[AxisRef],
     dim: int,
     parts: Sequence[ShiftPart],
+    readers: Mapping[ShiftPart, Sequence[int]],
 ) -> Value:
-    """The shard after a shift; elements that no part brings are those of any shard."""
+    """The shard after a shift; elements that no part brings are those of any shard.
+
+    Of some parts, `readers` has the shards that need them; others need not get them.
+    """
     shards = devices_along(axes)
     local = ctx.shape_of(value)[dim]
     pieces: list[Value] = []
@@ -140,7 +163,7 @@ def shifted(
             pieces.append(ctx.cut(value, dim, 0, part.first - end))
         piece = ctx.cut(value, dim, part.origin, part.count)
         sources = [(k - part.hop) % shards for k in range(shards)]
-        pieces.append(permuted(ctx, piece, axes, sources))
+        pieces.append(permuted(ctx, piece, axes, sources, readers.get(part)))
         end = part.first + part.count
     if end < local:
         pieces.append(ctx.cut(value, dim, 0, local - end))

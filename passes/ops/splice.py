@@ -7,6 +7,7 @@ shards round their ring; where several shifts meet, each element is selected by 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,14 @@ from dtensor.dialect.names import SPLICE as NAME
 from dtensor.passes.expansion.context import ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import integer, integers
-from dtensor.passes.ops.exchanges import Range, ShiftPart, parts_of, shifted, within_shards
+from dtensor.passes.ops.exchanges import (
+    Range,
+    ShiftPart,
+    parts_of,
+    readers_of,
+    shifted,
+    within_shards,
+)
 from dtensor.passes.ops.indexing import clamped
 from dtensor.passes.ops.longer_cuts import OF_SPLICE
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, named_dim
@@ -200,12 +208,24 @@ def expand_ring(op: LocalOp) -> Sequence[Value]:
     size, word = op.result_shapes[0][dim], op.result_layouts[0].dims[dim]
     shape = op.local_result_shape()
     groups = _groups(op.operation, op.operand_shapes, dim, size)
+    parts = {
+        group: _parts(group, stretches, size, word.split)
+        for group, stretches in groups.items()
+        if group.is_split
+    }
+    hops = Counter((group.source, part.hop) for group, each in parts.items() for part in each)
     index: Value | None = None
     result: Value | None = None
     for group, stretches in groups.items():
         source = op.operands[group.source]
         if group.is_split:
-            value = shifted(ctx, source, word.axes, dim, _parts(group, stretches, size, word.split))
+            ranges, local = [stretch.range for stretch in stretches], size // word.split
+            readers = {
+                part: readers_of(part, local, word.split, ranges)
+                for part in parts[group]
+                if hops[group.source, part.hop] > 1  # others need another part of those shards
+            }
+            value = shifted(ctx, source, word.axes, dim, parts[group], readers)
         elif not ctx.shape_of(source):
             value = ctx.broadcast(source, shape)
         else:

@@ -191,3 +191,46 @@ func.func @called(%a: tensor<5xf32>, %b: tensor<5xf32>) -> tensor<5xf32> {
   %2 = stablehlo.custom_call @noted(%1) : (tensor<5xf32>) -> tensor<5xf32>
   return %0 : tensor<5xf32>
 }
+
+// What different shards need stands in one place: the last shard sends the first what stands further
+// inside of it, and the others send their ends. So it is with two of each, of which one has the other.
+
+// CHECK-LABEL: func.func @round
+func.func @round(%a: tensor<6x3xf32>) -> (tensor<1x3xf32>, tensor<1x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) {
+  // CHECK-DAG: %[[ENDS:.*]] = stablehlo.slice %arg0 [4:6, 0:3]
+  // CHECK-DAG: %[[LAST:.*]] = stablehlo.slice %arg0 [2:4, 0:3]
+  // CHECK-DAG: %[[THREE:.*]] = stablehlo.constant dense<3> : tensor<i32>
+  // CHECK-DAG: %[[INDEX:.*]] = "dtensor.axis_index"() {axes = #dtensor.axes<@mesh, ["y"]>}
+  // CHECK-DAG: %[[IS_LAST:.*]] = stablehlo.compare EQ, %[[INDEX]], %[[THREE]]
+  // CHECK: %[[SENT:.*]] = stablehlo.select %[[IS_LAST]], %[[LAST]], %[[ENDS]]
+  // CHECK: %[[GOT:.*]] = "dtensor.shard_permute"(%[[SENT]])
+  // CHECK-SAME: tensor<2x3xf32>
+  // CHECK-NOT: dtensor.shard_permute
+  // CHECK: %[[ROW:.*]] = stablehlo.slice %[[GOT]] [1:2, 0:3]
+  // CHECK: return %{{.*}}, %{{.*}}, %[[GOT]], %[[GOT]]
+  %0 = stablehlo.slice %a [5:6, 0:3] : (tensor<6x3xf32>) -> tensor<1x3xf32>
+  %1 = "dtensor.shard_permute"(%0) {axes = #dtensor.axes<@mesh, ["y"]>, readers = array<i64: 1, 2, 3>, sources = array<i64: 3, 0, 1, 2>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  %2 = stablehlo.slice %a [3:4, 0:3] : (tensor<6x3xf32>) -> tensor<1x3xf32>
+  %3 = "dtensor.shard_permute"(%2) {axes = #dtensor.axes<@mesh, ["y"]>, readers = array<i64: 0>, sources = array<i64: 3, 0, 1, 2>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  %4 = stablehlo.slice %a [4:6, 0:3] : (tensor<6x3xf32>) -> tensor<2x3xf32>
+  %5 = "dtensor.shard_permute"(%4) {axes = #dtensor.axes<@mesh, ["y"]>, readers = array<i64: 1, 2, 3>, sources = array<i64: 3, 0, 1, 2>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %6 = stablehlo.slice %a [2:4, 0:3] : (tensor<6x3xf32>) -> tensor<2x3xf32>
+  %7 = "dtensor.shard_permute"(%6) {axes = #dtensor.axes<@mesh, ["y"]>, readers = array<i64: 0>, sources = array<i64: 3, 0, 1, 2>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %1, %3, %5, %7 : tensor<1x3xf32>, tensor<1x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>
+}
+
+// Not where a shard needs both, nor where all need one: then they stand side by side.
+
+// CHECK-LABEL: func.func @both_needed
+func.func @both_needed(%a: tensor<6x3xf32>) -> (tensor<1x3xf32>, tensor<1x3xf32>, tensor<1x3xf32>) {
+  // CHECK-NOT: dtensor.axis_index
+  // CHECK: "dtensor.shard_permute"(%{{.*}}) {{.*}} (tensor<3x3xf32>) -> tensor<3x3xf32>
+  // CHECK-NOT: dtensor.shard_permute
+  %0 = stablehlo.slice %a [5:6, 0:3] : (tensor<6x3xf32>) -> tensor<1x3xf32>
+  %1 = "dtensor.shard_permute"(%0) {axes = #dtensor.axes<@mesh, ["y"]>, readers = array<i64: 1, 2, 3>, sources = array<i64: 3, 0, 1, 2>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  %2 = stablehlo.slice %a [3:4, 0:3] : (tensor<6x3xf32>) -> tensor<1x3xf32>
+  %3 = "dtensor.shard_permute"(%2) {axes = #dtensor.axes<@mesh, ["y"]>, readers = array<i64: 0, 1>, sources = array<i64: 3, 0, 1, 2>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  %4 = stablehlo.slice %a [1:2, 0:3] : (tensor<6x3xf32>) -> tensor<1x3xf32>
+  %5 = "dtensor.shard_permute"(%4) {axes = #dtensor.axes<@mesh, ["y"]>, sources = array<i64: 3, 0, 1, 2>} : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  return %1, %3, %5 : tensor<1x3xf32>, tensor<1x3xf32>, tensor<1x3xf32>
+}

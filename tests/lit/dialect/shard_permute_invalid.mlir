@@ -19,5 +19,7 @@ func.func @main(%arg0: tensor<4x3xf32>) {
   %2 = "dtensor.shard_permute"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, sources = array<ui8: 1, 0>} : (tensor<4x3xf32>) -> tensor<4x3xf32>
   // expected-error @below {{attribute 'sources' must be integers such as array<i64: 0, 1>, found 1 : i64}}
   %3 = "dtensor.shard_permute"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, sources = 1 : i64} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  // expected-error @below {{readers are [0, 2]; give devices from 0 to 1}}
+  %4 = "dtensor.shard_permute"(%arg0) {axes = #dtensor.axes<@mesh, ["x"]>, readers = array<i64: 0, 2>, sources = array<i64: 1, 0>} : (tensor<4x3xf32>) -> tensor<4x3xf32>
   return
 }

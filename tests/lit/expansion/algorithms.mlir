@@ -201,3 +201,21 @@ func.func @pad(%a: tensor<12x6xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"
   %0 = stablehlo.pad %a, %f, low = [0, 0], high = [4, 0], interior = [0, 0] {dtensor.algorithm = "exchange", dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<12x6xf32>, tensor<f32>) -> tensor<16x6xf32>
   return %0 : tensor<16x6xf32>
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=4]>} : () -> ()
+
+// A roll of the first 7 rows. What the first shard needs of the last one stands elsewhere in it than
+// what others need of those beside them.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>})
+    -> (tensor<8x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) {
+  // CHECK: %[[END:.*]] = stablehlo.slice %arg0 [1:2, 0:3]
+  // CHECK: "dtensor.shard_permute"(%[[END]]) {axes = #dtensor.axes<@mesh, ["x"]>, readers = array<i64: 1, 2, 3>, sources = array<i64: 3, 0, 1, 2>}
+  // CHECK: %[[OWN:.*]] = stablehlo.slice %arg0 [0:1, 0:3]
+  // CHECK: %[[SEVENTH:.*]] = stablehlo.slice %arg0 [0:1, 0:3]
+  // CHECK: "dtensor.shard_permute"(%[[SEVENTH]]) {axes = #dtensor.axes<@mesh, ["x"]>, readers = array<i64: 0>, sources = array<i64: 3, 0, 1, 2>}
+  %0 = "dtensor.splice"(%a) {dim = 0 : i64, sources = array<i64: 0, 0>, starts = array<i64: 6, 0>, counts = array<i64: 1, 7>, dtensor.results = [#dtensor.layout<@mesh, [{"x"}, {}]>]} : (tensor<8x3xf32>) -> tensor<8x3xf32>
+  return %0 : tensor<8x3xf32>
+}
