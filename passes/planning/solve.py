@@ -25,6 +25,7 @@ from dtensor.passes.planning.descend import descend
 from dtensor.passes.planning.eliminate import Elimination
 from dtensor.passes.planning.limits import Effort, Limits
 from dtensor.passes.planning.model import Model, make_model
+from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.problem import Problem
 from dtensor.passes.planning.refine import refine
 from dtensor.passes.planning.relax import fixed_cost, relaxed_model
@@ -127,7 +128,7 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool)
     if has_few and is_small:
         _from_two_starts(problem, turns, limits)
     else:
-        _in_turn(problem, turns, limits)
+        _axes_in_turn(problem, axes if apart is axes else (), turns, limits)
     if apart is axes and len(axes) > _MANY_AXES:
         joined = [axes[-1] | other for other in axes[:-1]]
         turns = [(free,) for free in joined if len(free) <= _FEW]
@@ -170,6 +171,42 @@ def _from_two_starts(problem: Problem, turns: Sequence[Moves | None], limits: Li
         _in_turn(problem, turns, limits)
         if problem.total() > least:
             problem.now[:] = found
+
+
+def _axes_in_turn(
+    problem: Problem, axes: Moves, turns: Sequence[Moves | None], limits: Limits
+) -> None:
+    """As `_in_turn`; where some of these mesh axes are named together, perhaps from another start.
+
+    Each axis is laid out once, and the first again, which was laid out before the others were.
+    Where that gains, axes that should go elsewhere together may keep each other back: then it is
+    the start, or where those that are named together have gone together, if that is cheaper.
+    """
+    everything = frozenset[int]().union(*axes)
+    together = tuple([g for g in problem.maker.named_together if g <= everything])
+    idle = -1
+    if 1 < len(together) < len(axes):
+        begun, once = list(problem.now), replace(limits, turns=1)
+        _in_turn(problem, [(axis,) for axis in axes], once)
+        before = problem.total()
+        _in_turn(problem, [(axes[0],)], once)
+        turns, idle = [*turns[1:], turns[0]], 0
+        if problem.total() < before * (1 - _WORTH) and _gains(problem, begun, together, once):
+            idle = -1
+    _in_turn(problem, turns, limits, idle=idle)
+
+
+def _gains(problem: Problem, begun: list[Strategy], together: Moves, once: Limits) -> bool:
+    """Leave what sets that do the same lead to from a plan, if it is cheaper; whether it is."""
+    maker, found, least = problem.maker, list(problem.now), problem.total()
+    problem.now[:] = begun
+    maker.keep_parts_together(True)
+    _in_turn(problem, [(group,) for group in together], once)
+    maker.keep_parts_together(False)
+    if problem.total() < least:
+        return True
+    problem.now[:] = found
+    return False
 
 
 def _has_few_choices(problem: Problem, most: float) -> bool:
@@ -219,7 +256,11 @@ def _costs_no_less(problem: Problem, seconds: float) -> bool:
 
 
 def _in_turn(
-    problem: Problem, turns: Sequence[Moves | None], limits: Limits, every: Moves = ()
+    problem: Problem,
+    turns: Sequence[Moves | None],
+    limits: Limits,
+    every: Moves = (),
+    idle: int = -1,
 ) -> None:
     """Let one after another of what may change do so, the rest held, until none gains.
 
@@ -227,8 +268,9 @@ def _in_turn(
 
     Where that is None each node may lose any of its sub-axes, all nodes at once: no single sub-axis
     says that values are best gathered at once, and all that follows computed whole.
+
+    `idle` turns in a row have gained nothing, since one did; -1 where none was taken yet.
     """
-    idle = -1  # turns in a row that gained nothing, since one did
     for moves in islice(cycle(turns), limits.turns * len(turns)):
         before = problem.total()
         problem.let_change(moves)
