@@ -46,6 +46,14 @@ class Wanted:
     scope: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A slice of a value along a dimension, which begins at `start`."""
+
+    start: int
+    at: At
+
+
 class Aligner:
     """Makes operations in one function.
 
@@ -130,34 +138,62 @@ class Aligner:
         nothing there.
         """
         wanted, start = asked.place, (value, asked.dim)
-        moved: dict[int, set[At]] = {}  # by where slices begin, what is sliced from there on
-        waiting, seen = [start], set[At]()
+        reads = self._reads(start, asked.size)
+        if reads is None:
+            return wanted
+
+        def rows_moved(place: int) -> tuple[float, float]:
+            left = self._left_at(start, replace(asked, place=place), reads)
+            read = sum(abs(cut.start - place) * _row_bytes(cut.at) for cut in left)
+            return read + abs(place - wanted) * _row_bytes(start), read
+
+        cuts = {read.start for read in reads.values() if isinstance(read, _Cut)}
+        return min((wanted, *sorted(cuts)), key=rows_moved)
+
+    def _reads(self, start: At, size: int) -> dict[At, _Cut | list[At]] | None:
+        """What a value and all that it is computed of are cut out of, or computed of.
+
+        None where there are too many, or others than cuts of this size.
+        """
+        found: dict[At, _Cut | list[At]] = {}
+        waiting = [start]
         while waiting:
             at = waiting.pop()
-            if at in seen:
+            if at in found:
                 continue
-            seen.add(at)
-            if len(seen) > _FARTHEST:
-                return wanted
+            if len(found) == _FARTHEST:
+                return None
             pieces = self.pieces.through(*at)
             if pieces is not None:
                 first = pieces[0] if len(pieces) == 1 else None
-                if first is None or first.fills or first.source.size != asked.size:
-                    return wanted
-                moved.setdefault(first.start, set()).add(first.source.at)
+                if first is None or first.fills or first.source.size != size:
+                    return None
+                found[at] = _Cut(first.start, first.source.at)
                 continue
             near = computed_of(at)
             if near is None:
-                return wanted
+                return None
+            found[at] = near
             waiting += near
-        places = {place: sum(map(_row_bytes, rows)) for place, rows in moved.items()}
+        return found
 
-        def rows_moved(place: int) -> tuple[float, float]:
-            is_there = self._aligned.get((value, replace(asked, place=place))) is not None
-            read = 0.0 if is_there else sum(abs(s - place) * row for s, row in places.items())
-            return read + abs(place - wanted) * _row_bytes(start), read
-
-        return min((wanted, *sorted(places)), key=rows_moved)
+    def _left_at(
+        self, start: At, asked: Wanted, reads: dict[At, _Cut | list[At]]
+    ) -> dict[_Cut, None]:
+        """What is still to be cut for a value at a place, where others were computed before."""
+        left, waiting, seen = dict[_Cut, None](), [start], set[At]()
+        while waiting:
+            at = waiting.pop()
+            is_there = self._aligned.get((at[0], replace(asked, dim=at[1]))) is not None
+            if at in seen or is_there:
+                continue
+            seen.add(at)
+            read = reads[at]
+            if isinstance(read, _Cut):
+                left[read] = None
+            else:
+                waiting += read
+        return left
 
     def aligned(self, value: Value, wanted: Wanted, depth: int = 0) -> Value | None:
         """A value of another size that has the elements of `value` at a place.

@@ -123,3 +123,29 @@ func.func @main(%x: tensor<8x64xf32> {dtensor.layout = #dtensor.layout<@mesh, [{
   %7 = stablehlo.add %4, %6 : tensor<8x64xf32>
   return %7 : tensor<8x64xf32>
 }
+
+// -----
+
+// What a reduction read at a place is there for the terms of a gradient too, that of one of which
+// would else be computed again, a row further on.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<64x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x", "y"}, {}]>}, %zero: tensor<f32>) -> (tensor<f32>, tensor<64x3xf32>) {
+  // CHECK: %[[ROLLED:.*]] = "dtensor.splice"(%arg0) {counts = array<i64: 1, 63>,
+  // CHECK: %[[LONG:.*]] = stablehlo.subtract %arg0, %[[ROLLED]] : tensor<64x3xf32>
+  %0 = stablehlo.slice %x [1:64, 0:3] : (tensor<64x3xf32>) -> tensor<63x3xf32>
+  %1 = stablehlo.slice %x [0:63, 0:3] : (tensor<64x3xf32>) -> tensor<63x3xf32>
+  %2 = stablehlo.subtract %0, %1 : tensor<63x3xf32>
+  %3 = stablehlo.abs %2 : tensor<63x3xf32>
+  %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<63x3xf32>, tensor<f32>) -> tensor<f32>
+  // CHECK: %[[SIGN:.*]] = stablehlo.sign %[[LONG]]
+  %5 = stablehlo.sign %2 : tensor<63x3xf32>
+  // CHECK-NOT: stablehlo.subtract
+  // CHECK: %[[LESS:.*]] = stablehlo.negate %[[SIGN]]
+  %6 = stablehlo.negate %5 : tensor<63x3xf32>
+  // CHECK: "dtensor.splice"(%[[LESS]], %arg1) {counts = array<i64: 63, 1>, dim = 0 : i64, sources = array<i64: 0, 1>, starts = array<i64: 1, 0>}
+  // CHECK: "dtensor.splice"(%[[SIGN]], %arg1) {counts = array<i64: 1, 63>, dim = 0 : i64, sources = array<i64: 1, 0>, starts = array<i64: 0, 1>}
+  %7 = stablehlo.pad %6, %zero, low = [0, 0], high = [1, 0], interior = [0, 0] : (tensor<63x3xf32>, tensor<f32>) -> tensor<64x3xf32>
+  %8 = stablehlo.pad %5, %zero, low = [1, 0], high = [0, 0], interior = [0, 0] : (tensor<63x3xf32>, tensor<f32>) -> tensor<64x3xf32>
+  %9 = stablehlo.add %7, %8 : tensor<64x3xf32>
+  return %4, %9 : tensor<f32>, tensor<64x3xf32>
+}

@@ -161,3 +161,18 @@ def test_gradients_of_differences_fetch_what_they_read_once() -> None:
     image = np.tile(numbers(), (8, 16))
     compiled = run(jax.grad(variation), GRID, [["x", "y"]], image)
     assert sent(compiled) == 2 * (image.shape[0] // 2 + image.shape[1] // 4) * 4
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS - 3])
+def test_what_was_computed_at_a_place_is_read_there(rows: int) -> None:
+    """One row of the next shard, and one row of the gradient back."""
+    x = numbers()[:rows]
+
+    def variation(x: Any) -> Any:
+        return jnp.sum(jnp.abs(x[1:] - x[:-1]))
+
+    specs = ["x", UNSHARDED]
+    compiled = run(jax.grad(variation), LINE, [specs], x, out=specs)
+    assert sent(compiled) == 2 * COLUMNS * 4
+    compiled = run(jax.value_and_grad(variation), LINE, [specs], x)
+    assert sent(compiled) < 2 * COLUMNS * 4 + 8
