@@ -41,19 +41,24 @@ class SplitTransformsPass(Pass):
             batch = ir.RankedTensorType(op.operands[0].type).shape[: -len(lengths)]
             if len(lengths) < 2 or math.prod(batch) >= devices or 0 in lengths:
                 continue
-            split = _SplitTransform(op, devices)
-            replace_op(op, [split.transformed(lengths)])
-            for made in split.made:
-                state.ledger.add_op(made)
+            made: list[ir.Operation] = []
+            replace_op(op, [SplitTransform(op, devices, made).transformed(lengths)])
+            for each in made:
+                state.ledger.add_op(each)
             state.forget_ir()
 
 
-class _SplitTransform(Builder):
-    """Makes the transforms that stand for one."""
+class SplitTransform(Builder):
+    """Makes the transforms that stand for one.
 
-    def __init__(self, op: ir.Operation, devices: int) -> None:
-        self.made: list[ir.Operation] = []
-        super().__init__(op, self.made)
+    Args:
+        op: the transform.
+        devices: by how many a dimension is to divide that is not transformed.
+        made: takes what is created.
+    """
+
+    def __init__(self, op: ir.Operation, devices: int, made: list[ir.Operation]) -> None:
+        super().__init__(op, made)
         self.op = op
         self.devices = devices
         self.kind = transform_kind(op)
@@ -61,21 +66,23 @@ class _SplitTransform(Builder):
     def transformed(self, lengths: Sequence[int]) -> Value:
         """The last dimension first; of inverse transforms last, so that one undoes the other."""
         value: Value = self.op.operands[0]
-        rank = len(ir.RankedTensorType(value.type).shape)
-        dims = list(range(rank - len(lengths), rank - 1))
-        result = ir.RankedTensorType(self.op.results[0].type)
-        if self.kind in (Kind.IFFT, Kind.IRFFT):
-            for d in dims:
-                value = self.along(value, d)
-            return self.last(value, self.kind, lengths[-1], list(result.shape))
-        value = self.last(value, self.kind, lengths[-1], None)
-        for d in reversed(dims):
+        rank = len(self.shape_of(value))
+        dims = list(range(rank - len(lengths), rank))
+        if self.kind not in (Kind.IFFT, Kind.IRFFT):
+            dims.reverse()
+        for d in dims:
             value = self.along(value, d)
         return value
 
     def along(self, value: Value, dim: int) -> Value:
-        """A complex transform of another dimension than the last."""
+        """One of the dimensions transformed; all but the last are between complex numbers."""
         shape = self.shape_of(value)
+        if dim == len(shape) - 1:
+            length = (
+                self.shape_of(self.op.results[0])[dim] if self.kind is Kind.IRFFT else shape[dim]
+            )
+            sizes = [*shape[:-1], length] if self.kind is Kind.IRFFT else None
+            return self.last(value, self.kind, length, sizes)
         order = list(range(len(shape)))
         order[dim], order[-1] = order[-1], order[dim]
         value = self.transpose(self._divisible(value, dim), order)

@@ -28,6 +28,8 @@ The patterns, in the order in which `fuse.py` rewrites them:
   `sliced_scans.py` for what is cut out of them; both read `scans.py`.
 - `block_rows.py`: cuts of whole blocks, where a dimension is read as rows of such, as cuts of rows;
   `turned_rows.py` for rows of one length that are read as rows of another.
+- `transforms.py`: Fourier transforms of which few modes are read, or are not zero: `nonzero.py`
+  tells where.
 - `window_padding.py`: windows over `jnp.pad(x, 1)`, and pooling.
 - `padding_modes.py`: windows over `jnp.pad(x, 1, mode="wrap")`; `padding_gradients.py` for their
   gradients, and `early_slices.py` for slices of what was padded.

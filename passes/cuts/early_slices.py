@@ -14,7 +14,17 @@ from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import integers_attr, place_behind, with_sizes
 from dtensor.passes.cuts.elementwise import read_along
-from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, REVERSE, SLICE
+from dtensor.passes.cuts.known_windows import update_of, updated_place
+from dtensor.passes.cuts.names import (
+    CONCATENATE,
+    CUTS,
+    DYNAMIC_UPDATE_SLICE,
+    PAD,
+    REVERSE,
+    SCATTER,
+    SLICE,
+    TRANSFORM,
+)
 from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without_dim
 from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
@@ -99,6 +109,10 @@ class Parts:
             return self._of_cut(make, op, part)
         if op.name == REVERSE:
             return self._of_reversed(make, op, part)
+        if op.name == TRANSFORM:
+            return self._of_transformed(make, op, part)
+        if op.name in (SCATTER, DYNAMIC_UPDATE_SLICE):
+            return self._of_updated(make, op, part)
         if op.name == SPLICE and integer(op.attributes[DIM]) == part.dim:
             return None
         read = read_along(op, part.dim) if len(op.results) == 1 and len(op.operands) else None
@@ -136,6 +150,31 @@ class Parts:
             start = shape_of(value)[part.dim] - start - part.count
         value = self.of(value, DimPart(part.dim, start, part.count, part.least))
         return make.value(REVERSE, [value], value.type, {"dimensions": integers_attr(dims)})
+
+    def _of_transformed(self, make: Trail, op: ir.Operation, part: DimPart) -> Value | None:
+        """Along a dimension that is not transformed each row is by itself."""
+        value: Value = op.operands[0]
+        if part.dim >= len(shape_of(value)) - len(integers(op.attributes["fft_length"])):
+            return None
+        return make.like(op, [self.of(value, part)], part.dim, part.count)
+
+    def _of_updated(self, make: Trail, op: ir.Operation, part: DimPart) -> Value | None:
+        """What is written at a known place is written there, as far as it is in the part."""
+        starts, d = updated_place(op), part.dim
+        if starts is None:
+            return None
+        into, update = op.operands[0], update_of(op)
+        counts = shape_of(update)
+        into, first = self.of(into, part), max(starts[d], part.start)
+        count = min(starts[d] + counts[d], part.start + part.count) - first
+        if count <= 0:
+            return into
+        inner = DimPart(d, first - starts[d], count, part.least)
+        starts[d] = first - part.start
+        scalar = make.tensor_type((), "i32")
+        return make.updated(
+            into, self.of(update, inner), [make.constant(s, scalar) for s in starts]
+        )
 
 
 def _few_of(value: Value, dim: int) -> Iterator[tuple[DimPart, ir.Operation]]:
@@ -180,7 +219,7 @@ def cut_slice(parts: Parts, op: ir.Operation, dims: Sequence[tuple[int, int]]) -
         starts[d], limits[d] = 0, limits[d] - starts[d]
     if value == op.operands[0]:
         return
-    if limits != shape_of(value) or any(starts):
+    if value.type != op.results[0].type:
         value = Builder(op, parts.made).slice(value, starts, limits, strides)
     op.results[0].replace_all_uses_with(value)
 

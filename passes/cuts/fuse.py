@@ -25,6 +25,7 @@ from dtensor.passes.cuts.single_cuts import cut_one_by_one, read_parts
 from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
 from dtensor.passes.cuts.summed_pads import sum_before_padding
+from dtensor.passes.cuts.transforms import transform_less
 from dtensor.passes.cuts.turned_rows import cut_elements
 from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.window_padding import cut_beside_windows, drop_idle, fuse_padding
@@ -44,6 +45,7 @@ STEPS: tuple[CutStep, ...] = (
     move_parts,
     cut_rows,
     cut_elements,
+    transform_less,
     drop_idle,
     scan_within,
     scan_what_is_kept,
@@ -104,6 +106,10 @@ class FuseCutsPass(Pass):
     likewise (a bilinear resize), becomes products of frames. Of `x.at[::2, 1::2].set(y)`, `y`
     is spread out to the size of `x`, and chosen at these places. A dynamic slice at known places is
     a slice, and what is put into most of an array of one number is padded with it.
+
+    A Fourier transform of several dimensions of which slices are read is cut along each dimension
+    before the next is transformed; of what is padded with zeros the padding comes in the reverse
+    order. Where half of a dimension, or less, is read or is not zero, that is less to transform.
 
     What is computed of dimensions that a reshape merged, of which layouts given split an inner one
     unevenly, is computed before they are merged: of `x.reshape(-1)` there would be padding within.

@@ -73,6 +73,16 @@ def update_of(op: ir.Operation) -> Value:
     return value
 
 
+def updated_place(op: ir.Operation) -> list[int] | None:
+    """Where the one window begins that an update or a scatter sets, if that is inside."""
+    starts = window_place(op) if len(op.results) == 1 else None
+    if starts is None or update_kind(op) != "set":
+        return None
+    sizes, counts = shape_of(op.operands[0]), shape_of(update_of(op))
+    fits = all(0 <= s <= n - c for s, n, c in zip(starts, sizes, counts, strict=True))
+    return starts if fits else None
+
+
 def filled_around(op: ir.Operation, made: list[ir.Operation]) -> Value | None:
     """A window that is put into most of what repeats one number, as padded with that number."""
     into, starts = op.operands[0], window_place(op)

@@ -26,6 +26,7 @@ DOT: Final = "stablehlo.dot_general"
 REDUCE: Final = "stablehlo.reduce"
 SORT: Final = "stablehlo.sort"
 TOP_K: Final = "chlo.top_k"
+TRANSFORM: Final = "stablehlo.fft"
 
 CONVOLUTION: Final = "stablehlo.convolution"
 REDUCE_WINDOW: Final = "stablehlo.reduce_window"

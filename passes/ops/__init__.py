@@ -23,7 +23,8 @@ shows rules. Operations by what they do, with the files that serve them alone:
 What many of them read:
 
 - facts of a program: `attributes.py`, `elements.py` (types), `reduction.py`, `combiners.py` and
-  `comparators.py` (bodies), `patterns.py`, `known.py` and `numbers.py` (values), `linear.py`.
+  `comparators.py` (bodies), `patterns.py`, `known.py`, `magnitude.py` and `numbers.py` (values),
+  `linear.py`.
 - what shards send one another: `exchanges.py`, `rounds.py`, `dealt_rows.py`, `whole_shards.py`,
   `narrow.py`.
 - programs written anew: `loops.py`, `rows.py` (other numbers of rows), `batched.py` (in blocks).

@@ -21,18 +21,19 @@ from dtensor.passes.ops.elements import element_kind, holds_floats, reaches_inte
 
 _DEPTH = 8  # operations that are followed back
 
-# Of these the numbers are those of the operands from this one on, signs aside.
-_MOVES = {
-    RELAYOUT: 0,
-    "stablehlo.broadcast_in_dim": 0,
-    "stablehlo.concatenate": 0,
-    "stablehlo.convert": 0,  # if its type can hold them
-    "stablehlo.negate": 0,
-    "stablehlo.reshape": 0,
-    "stablehlo.reverse": 0,
-    "stablehlo.select": 1,
-    "stablehlo.slice": 0,
-    "stablehlo.transpose": 0,
+# Of these the numbers are those of these operands, signs aside.
+MOVES = {
+    RELAYOUT: slice(1),
+    "stablehlo.broadcast_in_dim": slice(1),
+    "stablehlo.concatenate": slice(None),
+    "stablehlo.convert": slice(1),  # if its type can hold them
+    "stablehlo.dynamic_update_slice": slice(2),
+    "stablehlo.negate": slice(1),
+    "stablehlo.reshape": slice(1),
+    "stablehlo.reverse": slice(1),
+    "stablehlo.select": slice(1, 3),
+    "stablehlo.slice": slice(1),
+    "stablehlo.transpose": slice(1),
 }
 
 # Of these no result is infinite, whatever is given to them.
@@ -50,7 +51,7 @@ _BOUNDED = frozenset(
 
 
 # Of these the result is zero, and no negative one, where all that is read is.
-_ZERO_OF_ZEROS = frozenset(
+ZERO_OF_ZEROS = frozenset(
     (
         "stablehlo.abs",
         "stablehlo.add",
@@ -73,7 +74,7 @@ _BY_NUMBERS = {"stablehlo.divide": (1,), "stablehlo.multiply": (0, 1)}
 def zero_of_zeros(op: ir.Operation, others: Mapping[int, Value]) -> bool:
     """Whether an element-wise op gives zero where all that it reads is, but for some operands."""
     if not others:
-        return op.name in _ZERO_OF_ZEROS
+        return op.name in ZERO_OF_ZEROS
     places = _BY_NUMBERS.get(op.name, ())
     numbers = [splat_number(value) for value in others.values()]
     is_scale = len(others) == 1 and all(place in places for place in others)
@@ -115,7 +116,7 @@ def _is_known(fact: _Fact, value: Value, depth: int) -> bool:
         return True
     maker = maker_of(value) if depth else None
     name = "" if maker is None else maker.name
-    if maker is None or not (name in _MOVES or name in fact.makers or name == CONSTANT):
+    if maker is None or not (name in MOVES or name in fact.makers or name == CONSTANT):
         return False
     if name == CONSTANT:
         numbers = constant_numbers(maker)
@@ -124,7 +125,7 @@ def _is_known(fact: _Fact, value: Value, depth: int) -> bool:
         return element_kind(element_of(value))[0] == "float"
     if name == "stablehlo.convert" and not _keeps(maker, element_of(value)):
         return False
-    read = list(maker.operands)[_MOVES[name] :]
+    read = list(maker.operands)[MOVES[name]]
     return all([_is_known(fact, operand, depth - 1) for operand in read])
 
 

@@ -14,7 +14,7 @@ import pytest
 from dtensor.dialect.layout import UNSHARDED, Layout
 from dtensor.dialect.mesh import Mesh
 from dtensor.runtime.client import create_mesh
-from tests.py.uneven.on_meshes import FIVE, GRID, check, gathered, sent
+from tests.py.uneven.on_meshes import FIVE, GRID, SIX, check, gathered, sent
 
 LINE = create_mesh([("x", 8)])
 
@@ -149,3 +149,26 @@ def test_zeros_behind_the_end_do_not_spread_nan() -> None:
     x = waves(64, 66)
     x[3, 5] = np.nan
     check(lambda x: jnp.fft.fft2(x).real, x, mesh=LINE, in_layouts=(rows,))
+
+
+def few_modes(x: Any) -> Any:
+    """Two corners of what was transformed, put back between zeros."""
+    z = jnp.fft.rfft2(x.real, norm="ortho")
+    kept = jnp.zeros_like(z).at[..., :5, :7].set(z[..., :5, :7] * 2)
+    kept = kept.at[..., -5:, :7].set(z[..., -5:, :7])
+    return jnp.fft.irfft2(kept, x.shape[-2:], norm="ortho"), jnp.fft.fft2(x)[..., 3:19:5, -9:]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("shape", [(50, 30), (3, 41, 37), (9, 26, 44)])
+@pytest.mark.parametrize("mesh", [LINE, FIVE, GRID, SIX])
+def test_few_modes_of_planes_that_do_not_divide(mesh: Mesh, shape: tuple[int, ...]) -> None:
+    x = waves(*shape)
+    specs = [UNSHARDED] * (len(shape) - 2) + ["x", "y" if "y" in mesh.axis_names else UNSHARDED]
+    layouts = Layout(specs, mesh)
+    check(few_modes, x, mesh=mesh, in_layouts=(layouts,), error=3e-5, absolute=2e-4)
+
+    def step(x: Any) -> Any:
+        return jax.grad(lambda x: jnp.mean(few_modes(x)[0] ** 2))(x.real)
+
+    check(step, x, mesh=mesh, in_layouts=(layouts,), error=3e-5, absolute=1e-6)
