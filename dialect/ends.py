@@ -35,7 +35,8 @@ class Ends:
         mode: which elements, as `numpy.pad` names it.
         size: elements of the dimension, where what is behind them may be anything; None for all.
         steps: how many windows read those and what is around them, if there is a size; what the
-            windows behind give may be anything.
+            windows behind give may be anything. In the gradient of a kernel, where windows of the
+            results walk over the input, how many elements of operand 1 do.
     """
 
     mode: str
@@ -153,13 +154,15 @@ def ends_problems(op: ir.Operation, name: str) -> Iterator[str]:
     given, made = (
         ir.RankedTensorType(value.type).shape for value in (op.operands[0], op.results[0])
     )
+    kernel = _kernel_sizes(op)
     for row, (text, d, out) in enumerate(zip(texts, dims, outs, strict=True)):
         padding = pairs[row]
         if text and name == FOLDS:
             is_plain = strides[row] == 1 and ends[row] is None and min(padding) >= 0
             yield from _fold_problems(text, out, made[out], is_plain)
         elif text:
-            yield from _end_problems(text, d, given[d], made[out], gaps[row], padding)
+            steps = max([made[out], *kernel[row : row + 1]])
+            yield from _end_problems(text, d, given[d], steps, gaps[row], padding)
 
 
 def _fold_problems(text: str, dim: int, size: int, is_plain: bool) -> Iterator[str]:
@@ -212,6 +215,15 @@ def walked(op: ir.Operation) -> tuple[list[int], list[int], str, str]:
         return list(ins), list(outs), "lhs_dilation", "rhs_dilation"
     dims = list(range(ir.RankedTensorType(op.operands[0].type).rank))
     return dims, dims, "base_dilations", "window_dilations"
+
+
+def _kernel_sizes(op: ir.Operation) -> list[int]:
+    """The spatial dimensions of a convolution's kernel; none of another operation."""
+    if op.name != CONVOLUTION:
+        return []
+    numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    shape = ir.RankedTensorType(op.operands[1].type).shape
+    return [shape[d] for d in numbers.kernel_spatial_dimensions]
 
 
 def _texts(attribute: ir.Attribute) -> list[str] | None:

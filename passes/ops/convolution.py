@@ -173,13 +173,11 @@ def _window_ties(op: OpInfo) -> list[padding.TiedDims]:
         if longer_windows.is_one_to_one(dim.window):
             continue
         slot, d = dim.steps
-        if slot >= 0 and dim.window.ends is not None:
-            continue  # elements around the end may be infinite, and the kernel's there are zero
         steps = op.operand_shapes[1][d] if slot >= 0 else op.result_shapes[0][d]
         is_read = slot >= 0 or longer_windows.reads_end(
             dim.window, op.operand_shapes[0][dim.operand], steps
         )
-        is_filled = (is_read or dim.window.folds is not None) and dim.window.ends is None
+        is_filled = is_read or dim.window.folds is not None
         fill = Reduction.SUM if is_filled else padding.Fill.ANY
         ties.append(longer_windows.window_tie(1, dim, fill))
     return ties
@@ -219,17 +217,15 @@ def lengthen_convolution(op: padding.Grown) -> None:
     info = op.info
     numbers = convolution_numbers(info.operation)
     true, now = ([info.operand_shapes[1], info.result_shapes[0]], [op.operands[1], op.results[0]])
-    places = list(
-        zip(numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions, strict=True)
-    )
     windows, longer = windows_of(info), windows_over(info, op.operands[1])
     rows, sizes, kernels = {}, {}, {}
-    for row, ((k, d), lhs) in enumerate(zip(places, numbers.input_spatial_dimensions, strict=True)):
+    for lhs, (slot, steps), row, _ in _windows(info, numbers):
+        k, d = numbers.kernel_spatial_dimensions[row], numbers.output_spatial_dimensions[row]
         before = (info.operand_shapes[0][lhs], true[0][k], true[1][d])
         after = (op.operands[0][lhs], now[0][k], now[1][d])
         if before != after:
             rows[row] = longer[row].padding(after[0], after[2])
-            sizes[row] = before[0], before[2]
+            sizes[row] = before[0], info.shape(slot)[steps]
         if before[1] != after[1]:
             kernels[row] = before[0], before[2]
     longer_windows.set_padding(op, windows, rows)

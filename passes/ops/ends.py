@@ -54,7 +54,7 @@ class Around:
         if found is not None:
             low, high = found.low, found.high
         (last, kept), behind = end_of(ends.size, size, shards), high
-        if ends.size is not None and ends.steps is not None and kept < local:
+        if ends.size is not None and ends.steps is not None:
             _, more = window.padding(ends.size, ends.steps)
             behind = min(max(0, more // gap), local + high - kept)
         return cls(ends, low, high, last, kept, behind, end_of(ends.steps, steps, shards)[0])
@@ -80,7 +80,7 @@ def surrounded(
     """
     make = _Maker(ctx, value, axes, dim, around)
     front = make.front()
-    if around.kept == make.local:
+    if make.is_filled:
         return ctx.joined([*front, value, *make.behind()], dim)
     ended = [*front, make.cut(0, around.kept), *make.end()]
     shape = list(ctx.shape_of(value))
@@ -91,6 +91,15 @@ def surrounded(
         return ctx.joined(ended, dim)
     whole = ctx.joined([*front, value, *make.behind()], dim)
     return make.on(around.last, ctx.joined(ended, dim), whole)
+
+
+def zero_behind(
+    ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], around: Around
+) -> Value:
+    """A shard between its ends, of zeros where it is one behind the end of the tensor."""
+    if not axes or around.last == devices_along(axes) - 1:
+        return value
+    return ctx.select(ctx.compare("LT", ctx.axis_index(axes), around.last + 1), value, 0)
 
 
 def end_of(true: int | None, size: int, shards: int) -> tuple[int, int]:
@@ -112,6 +121,11 @@ class _Maker:
         self.local = ctx.shape_of(value)[dim]
         self._ctx, self._value, self._axes, self._dim = ctx, value, axes, dim
         self._around, self._mode = around, around.ends.mode
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the tensor and what is read around it are all that its last shard has."""
+        return self._around.kept == self.local and self._around.behind == self._around.high
 
     def cut(self, start: int, count: int) -> Value:
         """Elements of the shard."""
@@ -140,7 +154,7 @@ class _Maker:
         if self._mode == WRAP:
             return [self._ctx.cut(self._come(), self._dim, 0, count)]
         near = self._shifted(self.cut(0, count), 1) if self._axes else None
-        if near is not None and self._around.kept != self.local:
+        if near is not None and not self.is_filled:
             return [near]
         own = self.end()[0]
         return [own if near is None else self.on(self._around.last, own, near)]

@@ -18,7 +18,7 @@ from dtensor.dialect.names import AXES, DIM, ENDS, HALO_EXCHANGE, HIGH, LOW
 from dtensor.passes.creation import matrix_attr, with_sizes
 from dtensor.passes.expansion.context import Expander, ExpansionContext, LocalOp
 from dtensor.passes.expansion.indices import index_element
-from dtensor.passes.ops.ends import Around, surrounded
+from dtensor.passes.ops.ends import Around, surrounded, zero_behind
 from dtensor.passes.ops.exchanges import from_beside
 from dtensor.passes.ops.folds import fold_bytes, fold_fits, folded_results
 from dtensor.passes.ops.narrow import Narrow, sent_bytes
@@ -158,7 +158,10 @@ def _fetched_along(ctx: ExpansionContext, value: Value, placed: Placed, dim: Win
         value = exchange(ctx, value, word.axes, dim.operand, found.low, found.high)
         value = ctx.lengthened(value, dim.operand, found.margins[0], found.framed)
     else:
-        value = surrounded(ctx, value, word.axes, dim.operand, _around(placed, dim, found))
+        around = _around(placed, dim, found)
+        value = surrounded(ctx, value, word.axes, dim.operand, around)
+        if dim.steps[0] >= 0:  # a kernel that is zero there must not meet what is no number
+            value = zero_behind(ctx, value, word.axes, around)
     shard = ctx.axis_index(word.axes)
     if ctx.shape_of(value)[dim.operand] != found.length:
         start = _begun(ctx, shard, found, found.first, found.local)

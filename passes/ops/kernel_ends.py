@@ -35,7 +35,10 @@ def say_steps(op: Grown, windows: Sequence[Window], sizes: Mapping[int, tuple[in
     said = [0] * (2 * len(windows))
     for row, (size, results) in sizes.items():
         window = windows[row]
-        behind = (size - 1) * window.base_dilation - window.size * window.dilation + window.low
+        last = (size - 1) * window.base_dilation  # place of the last element
+        if window.ends is not None:
+            last += window.high
+        behind = last - window.size * window.dilation + window.low
         reading = min(results, max(0, behind // window.stride + 1))
         said[2 * row : 2 * row + 2] = (window.size, reading) if reading else (0, 0)
     if any(said):

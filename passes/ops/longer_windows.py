@@ -20,11 +20,13 @@ from dtensor.passes.ops.rule import Window, WindowDim
 def window_tie(count: int, dim: WindowDim, fill: Fill | Reduction) -> TiedDims:
     """The tie of a dimension that windows walk over, and of what has an element for each of them.
 
-    They walk over `count` operands, which hold `fill` beyond the end; there are as many results.
+    They walk over `count` operands, which hold `fill` beyond the end, if not elements of their
+    own; so does what else has an element for each window. There are as many results.
     """
     window, (slot, d) = dim.window, dim.steps
     stride, gap = window.stride, window.base_dilation
-    walked = [Along(k, dim.operand, stride, fill, stride) for k in range(count)]
+    around = fill if window.ends is None else Fill.ANY
+    walked = [Along(k, dim.operand, stride, around, stride) for k in range(count)]
     steps = [slot - k for k in range(count)] if slot < 0 else [slot]
     times = 1 if dim.may_spare else gap
     return (*walked, *(Along(k, d, gap, fill, times) for k in steps))

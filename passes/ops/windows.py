@@ -246,7 +246,7 @@ def reduce_window_ties(op: OpInfo) -> list[padding.TiedDims]:
             is_read = longer_windows.reads_end(
                 window, op.operand_shapes[0][d], op.result_shapes[0][d]
             )
-        is_filled = ((is_read and may_pad) or window.folds is not None) and window.ends is None
+        is_filled = (is_read and may_pad) or window.folds is not None
         fill = padding.Fill.INIT if is_filled else padding.Fill.ANY
         ties.append(longer_windows.window_tie(count, WindowDim(d, (~0, d), d, window), fill))
     return ties

@@ -36,3 +36,17 @@ func.func @whole(%a: tensor<1x8x1xf32> {dtensor.layout = #dtensor.layout<@mesh, 
       {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.steps = array<i64: 7, 1>, dtensor.results = [#dtensor.layout<@mesh, [{}, {}, {}]>]} : (tensor<1x8x1xf32>, tensor<8x1x1xf32>) -> tensor<1x3x1xf32>
   return %0 : tensor<1x3x1xf32>
 }
+
+// Of 8 elements of the input and of the kernel 3 are true, and the second shard has none of them: what
+// it fetched is zero before it meets the zeros of its kernel.
+// CHECK-LABEL: func.func @behind_the_end
+func.func @behind_the_end(%a: tensor<1x8x1xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {}]>}, %k: tensor<8x1x1xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}, {}]>})
+    -> (tensor<1x3x1xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}, {}], partial = {sum: "x"}>}) {
+  // CHECK: %[[END:.*]] = stablehlo.constant dense<1> : tensor<i32>
+  // CHECK: %[[HAS:.*]] = stablehlo.compare LT, %{{.*}}, %[[END]]
+  // CHECK: %[[OWN:.*]] = stablehlo.select %[[HAS]], %{{.*}} : tensor<i1>, tensor<1x6x1xf32>
+  // CHECK: stablehlo.convolution(%[[OWN]], %arg1)
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]}
+      {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.ends = ["edge of 3 for 3"], dtensor.results = [#dtensor.layout<@mesh, [{}, {}, {}], partial = {sum: "x"}>]} : (tensor<1x8x1xf32>, tensor<8x1x1xf32>) -> tensor<1x3x1xf32>
+  return %0 : tensor<1x3x1xf32>
+}

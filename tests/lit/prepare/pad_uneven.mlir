@@ -394,3 +394,18 @@ func.func @shortened(%a: tensor<32xf32> {dtensor.layout = #dtensor.layout<@mesh,
   %2 = stablehlo.add %0, %1 : tensor<21xf32>
   return %2 : tensor<21xf32>
 }
+
+// -----
+
+// The gradient of a kernel of an array that is padded with its own elements, 5 of 6: its end is said,
+// for the windows of the results too, and its kernel is zero behind it. The first result, and the
+// second where an element stands around the end, read something there.
+
+// CHECK-LABEL: func.func @gradient_of_a_kernel
+// CHECK: %[[DELTA:.*]] = stablehlo.select %{{.*}} : tensor<6x4x7xi1>, tensor<6x4x7xf32>
+// CHECK-NOT: select
+// CHECK: stablehlo.convolution(%arg0, %[[DELTA]]) {{.*}}{pad = {{\[\[}}1, 1]]} {{.*}}dtensor.ends = ["reflect of 5 for 5"], {{.*}}dtensor.steps = array<i64: 5, 2>
+func.func @gradient_of_a_kernel(%a: tensor<4x5x3xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {}]>}, %d: tensor<5x4x7xf32>) -> tensor<3x3x7xf32> {
+  %0 = stablehlo.convolution(%a, %d) dim_numbers = [f, 0, b]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.ends = ["reflect"]} : (tensor<4x5x3xf32>, tensor<5x4x7xf32>) -> tensor<3x3x7xf32>
+  return %0 : tensor<3x3x7xf32>
+}
