@@ -195,9 +195,19 @@ def splice_ties(op: OpInfo) -> list[TiedDims]:
     return [(Along(~0, dim), *(Along(k, dim) for k in long))] if long else []
 
 
+def splice_reads(op: OpInfo) -> list[Along]:
+    """Of an operand of another length a splice reads elements before the true end."""
+    dim = integer(op.attribute(DIM))
+    size = op.result_shapes[0][dim]
+    shapes = enumerate(op.operand_shapes)
+    return [Along(k, dim) for k, shape in shapes if shape and shape[dim] != size]
+
+
 def lengthen_splice(op: Grown) -> None:
     """The same stretches, and one more of anything."""
     dim = integer(op.operation.attributes[DIM])
+    if op.results[0][dim] == op.true_result(0)[dim]:
+        return  # what it reads, stands where it stood
     columns = [integers(op.operation.attributes[name]) for name in (SOURCES, STARTS, COUNTS)]
     rows: list[SplicePart] = list(zip(*columns, strict=True))
     sizes = [shape[dim] if shape else None for shape in op.operands]
@@ -258,4 +268,4 @@ OF_CONCATENATE = Padding(
     refit=lengthen_concatenate, ties=concatenate_ties, alike=little_apart(concatenate_ties)
 )
 OF_REVERSE = Padding(refit=lengthen_reverse, ties=reverse_ties)
-OF_SPLICE = Padding(refit=lengthen_splice, ties=splice_ties)
+OF_SPLICE = Padding(refit=lengthen_splice, ties=splice_ties, reads=splice_reads)

@@ -409,3 +409,17 @@ func.func @gradient_of_a_kernel(%a: tensor<4x5x3xf32> {dtensor.layout = #dtensor
   %0 = stablehlo.convolution(%a, %d) dim_numbers = [f, 0, b]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.ends = ["reflect"]} : (tensor<4x5x3xf32>, tensor<5x4x7xf32>) -> tensor<3x3x7xf32>
   return %0 : tensor<3x3x7xf32>
 }
+
+// -----
+
+// A splice reads the first element of an operand of another length, which may be longer; what gives no
+// element after its end stays with the result.
+
+// CHECK-LABEL: func.func @of_another_length
+// CHECK: %[[ABS:.*]] = stablehlo.abs %arg1 : tensor<6x4xf32>
+// CHECK: "dtensor.splice"(%arg0, %[[ABS]]) {counts = array<i64: 8, 2>, dim = 0 : i64, {{.*}}sources = array<i64: 0, 1>, starts = array<i64: 1, 3>} : (tensor<10x4xf32>, tensor<6x4xf32>) -> tensor<10x4xf32>
+func.func @of_another_length(%a: tensor<10x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %b: tensor<5x4xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<10x4xf32> {
+  %0 = stablehlo.abs %b : tensor<5x4xf32>
+  %1 = "dtensor.splice"(%a, %0) {counts = array<i64: 8, 2>, dim = 0 : i64, sources = array<i64: 0, 1>, starts = array<i64: 1, 3>} : (tensor<10x4xf32>, tensor<5x4xf32>) -> tensor<10x4xf32>
+  return %1 : tensor<10x4xf32>
+}
