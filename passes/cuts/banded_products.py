@@ -122,7 +122,7 @@ def _written(
         weights = make.transpose(weights, [1, 0])
     blocks, frames = _blocks(make, weights, band), band.taken(make, value, dim)
     found = _product(op, make, frames, blocks, dim)
-    total = _total(make, _bad(make, value), dim, count, band.length)
+    total = _total(make, _bad(make, value), dim, count, band)
     found = _spoilt(op, make, found, total, (_bad(make, frames), blocks), dim)
     # [block, others, output of a block]: outputs come first if the band does, else last.
     found = make.moved(found, rank, 1) if side == 0 else make.moved(found, 0, rank - 1)
@@ -173,13 +173,14 @@ def _spoilt(
     return make.select(make.compare("GT", total, counted), nan, found)
 
 
-def _total(make: Builder, bad: Value, dim: int, count: int, width: int) -> Value:
-    """How many elements `bad` marks by 1; if more than the `width` of a frame, some such number.
+def _total(make: Builder, bad: Value, dim: int, count: int, band: Frames) -> Value:
+    """How many elements `bad` marks by 1; if more than a frame has, some such number.
 
-    So each shard need not count beyond `width + 1`, and sums of bytes are sent.
+    So each of `count` shards need not count beyond that, and sums of bytes are sent. Not where the
+    shards do not have whole blocks: then the dimension becomes longer, and is not cut into these.
     """
-    shape = make.shape_of(bad)
-    if shape[dim] % count or count * (width + 1) > _BYTE:
+    shape, width = make.shape_of(bad), band.length
+    if band.count % count or count * (width + 1) > _BYTE:
         return make.reduced(bad, dim, "sum")
     apart = make.regrouped(bad, dim, count, shape[dim] // count)
     each = make.reduced(apart, dim + 1, "sum")

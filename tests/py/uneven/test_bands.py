@@ -79,6 +79,30 @@ def test_values_are_those_of_one_device(
     check(function, x, mesh=layout.mesh, in_layouts=(layout,), error=1e-5, absolute=absolute)
 
 
+# Rows of an image and of what it becomes, of which 8 devices do not divide some.
+UNEVEN = [(124, 248), (180, 360), (248, 124), (100, 150), (120, 180)]
+
+
+@pytest.mark.parametrize(("rows", "others"), UNEVEN)
+@pytest.mark.parametrize("number", [1, np.inf, np.nan])
+def test_gradients_of_uneven_images(rows: int, others: int, number: float) -> None:
+    x = RANDOM.normal(size=(rows, 12)).astype(np.float32)
+    x[rows // 3, 2] = x[-1, 5] = x[-2, 7] = number
+    layout = Layout(["x", UNSHARDED], LINE)
+    compiled = check(
+        gradient(resized(others, 12)),
+        x,
+        mesh=LINE,
+        in_layouts=(layout,),
+        out_layouts=layout,
+        error=1e-5,
+        absolute=1e-5,
+    )
+    if others == 2 * rows:
+        # Two rows each way, and two of counts, which are floats.
+        assert sent(compiled) <= (4 + 2 * 2 * 7 / 8) * 12 * 4
+
+
 def near(count: int, reach: int) -> Any:
     """A matrix whose elements are weighted by how near they are to the diagonal."""
     apart = jnp.arange(count)[:, None] - jnp.arange(count)
