@@ -205,14 +205,16 @@ class _Inserter:
                 )
 
     def _taken(self, node: Node, k: int) -> Record | None:
-        """The relayout that puts an operand together along a dimension that no rule splits."""
+        """The relayout that puts together a dimension of which the rule says nothing."""
         value, wanted = node.operands[k], self.planned.operands[node.index][k]
         record = self.moves.get((value, wanted))
-        if record is None or node.rule is None:
+        rule = node.rule
+        if record is None or rule is None:
             return None
         dims = enumerate(zip(self._given(value).dims, wanted.dims, strict=True))
         whole = [d for d, (have, want) in dims if have.split > want.split]
-        return record if any(node.rule.map_of(k, d) is None for d in whole) else None
+        unknown = any(rule.map_of(k, d) is None and (k, d) not in rule.why_whole for d in whole)
+        return record if unknown else None
 
     def _gathered_before(self, cut: Node) -> Record | None:
         """The relayout that puts together a dimension that a slice makes shorter, if one does."""
