@@ -15,13 +15,14 @@ from dataclasses import dataclass, field, replace
 from dtensor.dialect.mlir import Value, ir, maker_of, reader_of
 from dtensor.dialect.names import PLUS_ZERO
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import ADD, CONCATENATE, REVERSE
+from dtensor.passes.cuts.names import ADD, CONCATENATE, PAD, REVERSE
 from dtensor.passes.cuts.padding_gradients import Sums, is_nothing
 from dtensor.passes.cuts.pieces import Piece, Pieces, Source
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
 from dtensor.passes.ops.attributes import element_of, integers, shape_of, splat_number
 
+_NEAR = 3  # operations between padded rows and a term
 _FEW = 8  # times as long is a sum as terms of few of its rows
 
 
@@ -92,12 +93,28 @@ class Row:
 
 def move_terms(function: Rewriting) -> None:
     """Write sums of moved rows along split dimensions as sums of splices of their length."""
-    if not function.named(ADD):
+    if not (function.named(ADD) and function.named(PAD)):
         return
     mover = Mover(function)
     for op, name, scope in function.ops.visits:
-        if name == ADD and not _is_term(op):
+        if name == ADD and not _is_term(op) and _has_padded(op):
             function.replace(op, mover.moved(op, scope.number))
+
+
+def _has_padded(op: ir.Operation) -> bool:
+    """Whether a term of a sum is padded, or made of one value that is, a few operations before."""
+    waiting, seen = [(value, _NEAR) for value in op.operands], set[Value]()
+    while waiting:
+        value, left = waiting.pop()
+        maker = maker_of(value)
+        if maker is None or value in seen:
+            continue
+        seen.add(value)
+        if maker.name == PAD:
+            return True
+        if maker.name == ADD or (left and len(maker.operands) == 1 and not len(maker.regions)):
+            waiting += [(each, left - (maker.name != ADD)) for each in maker.operands]
+    return False
 
 
 def _is_term(op: ir.Operation) -> bool:
