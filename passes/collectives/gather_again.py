@@ -250,10 +250,10 @@ def _is_view(op: ir.Operation, block: ir.Block) -> bool:
 
 
 def _made_of_shard(value: Value) -> list[ir.Operation]:
-    """The operations that make a value, an all_gather first; none if no gather is among them."""
-    made: list[ir.Operation] = []
+    """The operations of its block that make a value, an all_gather first; none without a gather."""
+    made, block = list[ir.Operation](), block_of(value)
     while (op := maker_of(value)) is not None and len(made) < _LONGEST:
-        if op.name != ALL_GATHER and not _is_view(op, op.block):
+        if op.block != block or not (op.name == ALL_GATHER or _is_view(op, block)):
             break
         made.append(op)
         value = op.operands[0]

@@ -106,8 +106,10 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
     Result o is the sum over k of input[o stride + k dilation] kernel[k]. So for each o a window as
     long as the kernel walks over the input, and for each k one as long as the result, where the
     shards' results are parts of the sum. The windows that overlap less are taken: those of the
-    results in a layer, also of patches; those of the kernel in its gradient. Not where the kernel
-    is reversed: its first shard would need the last part of the input.
+    results in a layer, also of patches; those of the kernel in its gradient. But a kernel shorter
+    than the result is seldom split, as in a layer whose few elements lie far apart, unless its
+    windows are pieces of the input. Nor where it is reversed: its first shard would need the last
+    part of the input.
     """
     is_reversed = list(ir.DenseBoolArrayAttr(op.attribute(REVERSED))) if op.has(REVERSED) else []
     found = []
@@ -121,7 +123,8 @@ def _windows(op: OpInfo, numbers: stablehlo.ConvDimensionNumbers) -> list[Window
         is_plain = not any(is_reversed[row : row + 1])
         if count > 0 and is_plain and sums and window.folds is None:
             other = replace(window, size=count, stride=window.dilation, dilation=window.stride)
-            if other.overlap < window.overlap:
+            is_apart = other.overlap == 0 and max(window.low, window.high) <= 0
+            if other.overlap < window.overlap and (window.size >= count or is_apart):
                 steps, window = (1, numbers.kernel_spatial_dimensions[row]), other
         found.append(WindowDim(lhs, steps, row, window))
     return found

@@ -190,3 +190,45 @@ func.func @changed(%w: tensor<16x32xf32>, %n: tensor<i32>) -> tensor<32x32xf32> 
   }
   return %0#1 : tensor<32x32xf32>
 }
+
+// -----
+
+// What a loop makes of a captured value by element, before the peak and read after it, is made in the
+// loop once more of what is gathered there.
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2, "y"=4]>} : () -> ()
+
+// CHECK-LABEL: func.func @turned_in_a_loop
+// FITS-LABEL: func.func @turned_in_a_loop
+func.func @turned_in_a_loop(%x: tensor<3x32xf32>, %w: tensor<16x32xf32>, %n: tensor<i32>) -> tensor<3x32xf32> {
+  // CHECK-NOT: dtensor.all_gather
+  // CHECK: do {
+  // CHECK: %[[G:.*]] = "dtensor.all_gather"(%arg1)
+  // CHECK: %[[T:.*]] = stablehlo.transpose %[[G]]
+  // CHECK: stablehlo.dot_general %{{.*}}, %[[T]]
+  // CHECK: optimization_barrier %arg1
+  // CHECK: "dtensor.all_gather"
+  // CHECK-NEXT: stablehlo.transpose
+  // CHECK-NEXT: stablehlo.dot_general
+  // FITS: dtensor.all_gather
+  // FITS: stablehlo.while
+  // FITS-NOT: dtensor.all_gather
+  %g = "dtensor.all_gather"(%w) {axes = #dtensor.axes<@mesh, ["x"]>, dim = 0 : i64} : (tensor<16x32xf32>) -> tensor<32x32xf32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %n, %c = %x) : tensor<i32>, tensor<3x32xf32>
+  cond {
+    %1 = stablehlo.compare GT, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %1 = stablehlo.subtract %i, %one : tensor<i32>
+    %t = stablehlo.transpose %g, dims = [1, 0] : (tensor<32x32xf32>) -> tensor<32x32xf32>
+    %2 = stablehlo.dot_general %c, %t, contracting_dims = [1] x [0] : (tensor<3x32xf32>, tensor<32x32xf32>) -> tensor<3x32xf32>
+    %3 = stablehlo.dot_general %2, %2, contracting_dims = [0] x [0] : (tensor<3x32xf32>, tensor<3x32xf32>) -> tensor<32x32xf32>
+    %4 = stablehlo.dot_general %3, %3, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    %5 = stablehlo.dot_general %2, %4, contracting_dims = [1] x [0] : (tensor<3x32xf32>, tensor<32x32xf32>) -> tensor<3x32xf32>
+    %6 = stablehlo.dot_general %5, %t, contracting_dims = [1] x [0] : (tensor<3x32xf32>, tensor<32x32xf32>) -> tensor<3x32xf32>
+    stablehlo.return %1, %6 : tensor<i32>, tensor<3x32xf32>
+  }
+  return %0#1 : tensor<3x32xf32>
+}

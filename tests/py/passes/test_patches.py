@@ -106,3 +106,15 @@ def test_values_of_odd_windows(
         kernel,
         error=1e-5,
     )
+
+
+@pytest.mark.parametrize("dilation", [12, 24])
+def test_few_elements_far_apart_leave_results_split(dilation: int) -> None:
+    """A kernel of 3 overlaps less than the results do, but 8 devices cannot split it."""
+    layer = conv(1, [(dilation, dilation)] * 2, dilation)
+    x, kernel = numbers((2, 64, 64, 4)), numbers((3, 3, 4, 3))
+    rows = [None, "x", None, None]
+    whole = run(layer, LINE, [[None] * 4, None], x, kernel, out=[None] * 4)
+    compiled = run(layer, LINE, [rows, None], x, kernel, out=rows)
+    assert compiled.local_flops <= 1.05 * whole.local_flops / 8
+    assert compiled.wire_bytes <= 2 * 2 * dilation * 64 * 4 * 4
