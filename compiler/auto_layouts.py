@@ -303,6 +303,7 @@ def _plan(
     """
     before, propagate = _pipeline(options)
     best: AutoPlan | None = None
+    bound: float | None = None
     every: list[Sequence[Layout] | None] = [None, ()]  # what was tried when layouts are looked for
 
     def passed(layouts: Sequence[Layout | None], results: Sequence[Layout | None]) -> _Passed:
@@ -329,9 +330,9 @@ def _plan(
                 results[result] = layouts[argument]
             parsed, state = passed(layouts, results)
             planned = propagate.plan_ahead(main_function(parsed), state, math.inf).plan.seconds
-            if best is None:  # nothing was left out: this bounds all
-                best, bound = replace(found, seconds=planned), found.bound
-            elif planned < best.seconds:
+            if tried is None:  # nothing was left out: this bounds all
+                bound = found.bound
+            if best is None or planned < best.seconds:
                 best = replace(found, seconds=planned)
             if planned <= found.seconds * _NEAR and tried is None:
                 break
@@ -348,11 +349,14 @@ def _plan(
 def _pipeline(options: CompileOptions) -> tuple[Pipeline, PropagatePass]:
     """The passes ahead of the one that decides layouts, and that one."""
     steps = Pipeline.parse(options.pipeline or pipeline_text("dtensor-spmd")).steps
-    ahead = list(takewhile(lambda step: step.name != PropagatePass.name, steps))
-    step = steps[len(ahead)]
-    assert isinstance(step, OwnStep)
-    assert isinstance(step.transformation, PropagatePass)
-    return Pipeline(tuple(ahead)), step.transformation
+    ahead = tuple(takewhile(lambda step: step.name != PropagatePass.name, steps))
+    for step in steps[len(ahead) :]:
+        if isinstance(step, OwnStep) and isinstance(step.transformation, PropagatePass):
+            return Pipeline(ahead), step.transformation
+    raise CompileError(
+        f"the pipeline does not run {PropagatePass.name}, which decides what layouts cost; leave "
+        "CompileOptions.pipeline out, or include it"
+    )
 
 
 def _refuse_barriers(graph: Graph, name: str) -> None:

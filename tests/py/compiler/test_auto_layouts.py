@@ -455,3 +455,10 @@ def test_a_propagation_barrier_is_not_passed() -> None:
     given = dtensor.jit(apart, in_layouts=(rows(mesh), None))
     x, w = np.round(x * 4), np.round(w * 4)  # small integers: exact in any order of the sums
     np.testing.assert_array_equal(given(x, w).to_jax(), x * 2 @ w)
+
+
+def test_a_pipeline_that_decides_no_layouts_is_refused() -> None:
+    text = "builtin.module(dtensor-import, dtensor-expand, dtensor-report-cost, dtensor-lower)"
+    options = dtensor.CompileOptions(pipeline=text)
+    with pytest.raises(dtensor.CompileError, match="the pipeline does not run dtensor-propagate"):
+        dtensor.auto_layouts(lambda x: x + 1, array(8, 4), mesh=MESHES["8"], options=options)
