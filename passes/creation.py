@@ -122,19 +122,41 @@ class Creator:
         self.note(op)
         return op
 
-    def of_shape(self, op: ir.Operation, operands: Sequence[Value], shape: Sequence[int]) -> Value:
-        """The op, which has one result, on other operands, the result of another shape."""
+    def again(
+        self,
+        op: ir.Operation,
+        operands: Sequence[Value],
+        shapes: Sequence[Shape] | None = None,
+        attributes: Mapping[str, ir.Attribute] | None = None,
+        element: str | None = None,
+    ) -> ir.Operation:
+        """The op once more, at its own location, with all that it holds, on other first operands.
+
+        Args:
+            op: the op.
+            operands: what it reads in the place of its first operands.
+            shapes: the shapes of its results, if others.
+            attributes: what it says otherwise, or besides.
+            element: the element type of its results, if another one.
+        """
         copy = op.clone(ip=self._place()).operation
         for k, operand in enumerate(operands):
             copy.operands[k] = operand
-        result: Value = copy.results[0]
-        result.set_type(self.tensor_type(shape, self.element_of(result)))
+        for name, attribute in (attributes or {}).items():
+            copy.attributes[name] = attribute
+        if shapes is not None or element is not None:
+            for result, shape in zip(
+                copy.results, shapes or map(self.shape_of, op.results), strict=True
+            ):
+                result.set_type(self.tensor_type(shape, element or self.element_of(result)))
         self.note(copy)
-        return result
+        return copy
 
     def like(self, op: ir.Operation, operands: Sequence[Value], dim: int, size: int) -> Value:
-        """As `of_shape`, where one dimension is of another size."""
-        return self.of_shape(op, operands, with_sizes(self.shape_of(op.results[0]), dim, size))
+        """As `again` of an op of one result, of which one dimension is of another size."""
+        shape = with_sizes(self.shape_of(op.results[0]), dim, size)
+        result: Value = self.again(op, operands, [shape]).results[0]
+        return result
 
     def _place(self) -> ir.InsertionPoint | None:
         """Where the next operation goes."""

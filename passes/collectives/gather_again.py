@@ -30,6 +30,7 @@ from dtensor.passes.collectives.order import (
     is_before,
 )
 from dtensor.passes.cost.units import quantity, seconds_text
+from dtensor.passes.creation import Creator
 from dtensor.passes.functions import main_function
 from dtensor.passes.graph import OpReader
 from dtensor.passes.ledger import GATHERED_AGAIN, Ledger
@@ -313,9 +314,7 @@ def _barrier(before: ir.Operation, values: Sequence[Value]) -> ir.Operation:
 def _made_again(made: Sequence[ir.Operation], shard: Value, before: ir.Operation) -> Value:
     """The value made of a shard once more."""
     for op in made:
-        copy = op.clone(ip=ir.InsertionPoint(before)).operation
-        copy.operands[0] = shard
-        shard = copy.results[0]
+        shard = Creator(before).again(op, [shard]).results[0]
     return shard
 
 

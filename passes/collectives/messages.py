@@ -95,7 +95,9 @@ class Piece:
         if not parts:
             return self._found(make, received)
         if self.op is not None:
-            return make.of_shape(self.op, parts, [count for _, count in self.box])
+            shape = tuple([count for _, count in self.box])
+            made: Value = make.again(self.op, parts, [shape]).results[0]
+            return made
         if self.dim >= 0:
             return make.joined(parts, self.dim)
         is_one = not make.shape_of(self.value)

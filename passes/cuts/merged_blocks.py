@@ -14,7 +14,6 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.merged_dims import Group, MergedDims, sizes_of
 from dtensor.passes.cuts.merged_values import Merges
 from dtensor.passes.ops.attributes import integer, pad_numbers, shape_of, slice_numbers
-from dtensor.passes.ops.batched import copied
 from dtensor.passes.ops.padding import ANY, Fill
 from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule
 from dtensor.passes.ops.table import opdef, rule_of
@@ -113,7 +112,7 @@ def turn(merges: Merges, op: ir.Operation) -> None:
         if found is None:
             return
         values.append(make.reshape(make.transpose(found, _order(groups[k])), shape_of(value)))
-    new = copied(make, op, values)
+    new = make.again(op, values)
     for k, (result, made) in enumerate(zip(op.results, new.results, strict=True)):
         sizes, order = sizes_of(groups[~k]), _order(groups[~k])
         whole = make.reshape(made, [sizes[d] for d in order])

@@ -12,7 +12,6 @@ from dtensor.passes.cuts.names import BROADCAST, DOT, REDUCE, RESHAPE, TRANSPOSE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import elements_of, integer, integers, shape_of, splat_of
-from dtensor.passes.ops.batched import copied
 from dtensor.passes.ops.rows import IOTA
 from dtensor.passes.ops.table import opdef
 
@@ -102,7 +101,7 @@ class Merges:
             ]
             known = [part for part in parts if part is not None]
             if len(known) == len(parts):
-                (result,) = copied(make, maker, known, [tuple(sizes)]).results
+                (result,) = make.again(maker, known, [tuple(sizes)]).results
                 return result
         return self._parted(value, value, self.groups(value), groups, make)
 

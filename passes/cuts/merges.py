@@ -46,7 +46,6 @@ from dtensor.passes.cuts.names import (
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.walked import is_marked
 from dtensor.passes.ops.attributes import dot_sides, integers, shape_of
-from dtensor.passes.ops.batched import copied
 from dtensor.passes.ops.indexing import IndexNumbers
 
 
@@ -80,7 +79,7 @@ def _elementwise(merges: Merges, op: ir.Operation) -> None:
     values = [merges.of(v, groups, make) if shape_of(v) else v for v in op.operands]
     known = [value for value in values if value is not None]
     if len(known) == len(values):
-        new = copied(make, op, known, [tuple(sizes_of(groups))])
+        new = make.again(op, known, [tuple(sizes_of(groups))])
         merges.say(op.results[0], new.results[0], groups)
 
 
@@ -158,7 +157,7 @@ def _reduce(merges: Merges, op: ir.Operation) -> None:
     left = tuple([group for d, group in enumerate(groups) if d not in dims])
     gone = integers_attr(among(groups, dims, [groups[d] for d in dims]))
     shapes = [tuple(sizes_of(left))] * count
-    new = copied(make, op, [*known, *starts], shapes, {"dimensions": gone})
+    new = make.again(op, [*known, *starts], shapes, {"dimensions": gone})
     for result, whole in zip(op.results, new.results, strict=True):
         merges.say(result, whole, left)
 
@@ -174,13 +173,13 @@ def _largest(merges: Merges, op: ir.Operation) -> None:
     if len(last) > 1 and taken >= width:
         return
     rows = (*others, last[:-1], (taken,)) if len(last) > 1 else (*others, (taken,))
-    best = copied(make, op, [whole], [tuple(sizes_of(rows))] * 2)
+    best = make.again(op, [whole], [tuple(sizes_of(rows))] * 2)
     if len(last) > 1:
         values, index = best.results
         row = counted(make, rows, len(others), make.element_of(index))
         place = make.binary("add", index, make.times(row, width))
         shape = (*sizes_of(others), math.prod(last[:-1]) * taken)
-        best = copied(make, op, [make.reshape(values, shape)], [(*shape[:-1], taken)] * 2)
+        best = make.again(op, [make.reshape(values, shape)], [(*shape[:-1], taken)] * 2)
         places = make.along_last(make.reshape(place, shape), best.results[1])
     else:
         places = best.results[1]
@@ -214,7 +213,7 @@ def _indexed(merges: Merges, op: ir.Operation) -> None:
     if len(known) < len(found):
         return
     groups = tuple(of_slices) if is_read else merges.groups(op.results[0])
-    new = copied(make, op, known, [tuple(sizes_of(groups))])
+    new = make.again(op, known, [tuple(sizes_of(groups))])
     windows = among(of_slices, numbers.windows, [(1,)] * len(numbers.windows))
     vector_dim = len(sizes_of(of_indices[: numbers.vector_dim]))
     replace(numbers, windows=windows, vector_dim=vector_dim).write(new)
@@ -252,7 +251,7 @@ def _dot(merges: Merges, op: ir.Operation) -> None:
         if d not in batch and d not in summed
     ]
     result = (*shared, *free)
-    new = copied(make, op, [left, right], [tuple(sizes_of(result))], {DOT_NUMBERS: numbers})
+    new = make.again(op, [left, right], [tuple(sizes_of(result))], {DOT_NUMBERS: numbers})
     merges.say(op.results[0], new.results[0], result)
 
 

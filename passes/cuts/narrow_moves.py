@@ -8,7 +8,6 @@ before it is converted (`ops/narrow.py`), stands no reshape.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from dtensor.dialect.mlir import Value, ir, maker_of, reader_of
 from dtensor.dialect.names import SPLICE
@@ -46,7 +45,7 @@ def _convert_before(function: Rewriting, op: ir.Operation) -> None:
         return
     make = Builder(moves, function.made)
     operands = [make.convert(operand, element) for operand in moves.operands]
-    function.replace(op, _again(make, moves, operands))
+    function.replace(op, *make.again(moves, operands, element=element).results)
 
 
 def _convert_behind(function: Rewriting, op: ir.Operation) -> None:
@@ -69,7 +68,8 @@ def _convert_behind(function: Rewriting, op: ir.Operation) -> None:
             operands.append(fill)
         else:
             return
-    function.replace(op, narrow.widened(make, _again(make, op, operands)))
+    moved = make.again(op, operands, element=before).results[0]
+    function.replace(op, narrow.widened(make, moved))
 
 
 def _convert_reshaped(function: Rewriting, value: Value) -> None:
@@ -84,7 +84,7 @@ def _convert_reshaped(function: Rewriting, value: Value) -> None:
     inner = narrow.value
     for op in reversed(moved):
         make = Builder(op, function.made)
-        inner = _again(make, op, [inner])
+        inner = make.again(op, [inner], element=element_of(inner)).results[0]
         function.replace(op, narrow.widened(make, inner))
 
 
@@ -115,10 +115,3 @@ def _is_as_large(op: ir.Operation) -> bool:
     operands = sum([math.prod(shape) for v in op.operands if (shape := shape_of(v))])
     result = math.prod(shape_of(op.results[0])) if shape_of(op.results[0]) else 0
     return 0 < result <= _MORE * operands and operands <= _MORE * result
-
-
-def _again(make: Builder, op: ir.Operation, operands: Sequence[Value]) -> Value:
-    """The operation on operands of another element type."""
-    type_ = make.tensor_type(shape_of(op.results[0]), element_of(operands[0]))
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    return make.value(op.name, operands, type_, attributes)

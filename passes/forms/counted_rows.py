@@ -35,14 +35,12 @@ def replace_counts(op: ir.Operation, function: Rewriting) -> None:
     if not counts or len(counts) == len(numbers.named) or _are_alike(indices, numbers, counts):
         return
     rest = [k for k in range(len(numbers.named)) if k not in counts]
-    vectors = Builder(op, function.made).joined(
-        [joined.operands[k] for k in rest], numbers.vector_dim
-    )
+    make = Builder(op, function.made)
+    vectors = make.joined([joined.operands[k] for k in rest], numbers.vector_dim)
     rows = {numbers.named[k]: dim for k, dim in counts.items()}
     walked = sorted([*zip(numbers.walked, numbers.beside, strict=True), *rows.items()])
-    new = op.clone(ip=ir.InsertionPoint(op)).operation
-    new.operands[place] = vectors
-    new.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
+    unsorted = {"indices_are_sorted": ir.BoolAttr.get(False)}
+    new = make.again(op, [*list(op.operands)[:place], vectors], attributes=unsorted)
     IndexNumbers(
         numbers.windows,
         [d for d in numbers.gone if d not in rows],
@@ -51,7 +49,6 @@ def replace_counts(op: ir.Operation, function: Rewriting) -> None:
         [numbers.named[k] for k in rest],
         numbers.vector_dim,
     ).write(new)
-    function.made.append(new)
     function.replace(op, *new.results)
 
 

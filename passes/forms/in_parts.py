@@ -13,7 +13,6 @@ from dtensor.passes.cuts.names import CONCATENATE, SLICE
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.graph import Node
 from dtensor.passes.ops.attributes import integer, shape_of, slice_numbers
-from dtensor.passes.ops.batched import copied
 from dtensor.passes.ops.rows import fit_rows
 from dtensor.passes.program import BARRIER, BRANCHES, WHILE, holds_program
 
@@ -169,7 +168,7 @@ class PartWriter:
                 assert neutral is not None, "parts of a reduction"
                 operands[once] = make.identity(neutral, operands[once].type)
             shapes = [self._shape(result, end - start) for result in op.results]
-            part = copied(make, op, operands, shapes)
+            part = make.again(op, operands, shapes)
             self.function.made += fit_rows(part, rule, operands, list(part.results))
             found.append(list(part.results))
         for result, parts in zip(op.results, zip(*found, strict=True), strict=True):

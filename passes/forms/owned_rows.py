@@ -29,7 +29,7 @@ from dtensor.passes.forms.walked import (
     walk_alike,
 )
 from dtensor.passes.ops.attributes import dot_pairs, element_of, elements_of, integers, shape_of
-from dtensor.passes.ops.batched import Batched, copied
+from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import holds_floats
@@ -167,9 +167,9 @@ class _Split:
         table = make.moved(table, dim, 0)
         sizes = integers_attr([1, *integers(op.attributes[SLICE_SIZES])])
         shape = (self.shards, *shape_of(op.results[0]))
-        made = copied(make, op, [table, vectors], [shape], {SLICE_SIZES: sizes})
+        said = {SLICE_SIZES: sizes, "indices_are_sorted": ir.BoolAttr.get(False)}
+        made = make.again(op, [table, vectors], [shape], said)
         IndexNumbers.of(op).widened(True).write(made)
-        made.attributes["indices_are_sorted"] = ir.BoolAttr.get(False)
         found: Value = made.results[0]
         return found
 
@@ -343,7 +343,7 @@ class _Written:
         ]
         given += map(self.to.one, list(op.operands)[len(walks) :])
         shape = self.make.shape_of(op.results[0])
-        result: Value = copied(self.make, op, given, [shape], attributes).results[0]
+        result: Value = self.make.again(op, given, [shape], attributes).results[0]
         return result
 
     def _mine(self, value: Value, walks: Walks, kind: Reduction) -> Value:

@@ -32,10 +32,7 @@ def replace_reduction(op: ir.Operation, function: Rewriting) -> None:
     if len(op.results) == 1 and (combiner(body) is not None or commutes(body, 1)):
         value = unturned(op, dims, function)
         if value is not None:
-            new = op.clone(ip=ir.InsertionPoint(op)).operation
-            new.operands[0] = value
-            function.made.append(new)
-            function.replace(op, new.results[0])
+            function.replace(op, *Builder(op, function.made).again(op, [value]).results)
     elif len(reduced) == 1 and (name := extreme(body)) is not None:
         _replace_extreme(op, name, reduced[0], function)
 

@@ -135,12 +135,11 @@ class TurnedValues:
         assert read is not None, "a value that is reversed where it is computed of others"
         if not read:
             return value
-        operands = {k: self.of(op.operands[k], d, before) for k, d in read.items()}
-        copy = op.clone(ip=ir.InsertionPoint(before)).operation
-        for k, operand in operands.items():
-            copy.operands[k] = operand
-        make.note(copy)
-        result: Value = copy.results[0]
+        operands = [
+            self.of(operand, read[k], before) if k in read else operand
+            for k, operand in enumerate(op.operands)
+        ]
+        result: Value = make.again(op, operands).results[0]
         self.function.shards.stand(result, value)
         return result
 

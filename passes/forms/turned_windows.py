@@ -52,12 +52,10 @@ def replace_windows(windows: ir.Operation, function: Rewriting) -> None:
     straight = unturned(windows, dims, function)
     if straight is None:
         return
-    made = windows.clone(ip=ir.InsertionPoint(windows)).operation
-    made.operands[0] = straight
-    pairs = read_padding(made, len(shape_of(made.results[0])))
+    pairs = read_padding(windows, len(shape_of(windows.results[0])))
     rows = [(high, low) if d in dims else (low, high) for d, (low, high) in enumerate(pairs)]
-    made.attributes["padding"] = matrix_attr(rows)
-    function.made.append(made)
+    padding = {"padding": matrix_attr(rows)}
+    made = Builder(windows, function.made).again(windows, [straight], attributes=padding)
     for user in turns:
         function.replace(user, made.results[0])
 
@@ -89,12 +87,10 @@ def replace_convolution(convolution: ir.Operation, function: Rewriting) -> None:
     for i in turned:
         kernel = make.reversed(kernel, numbers.kernel_spatial_dimensions[i])
     straight = make.reshape(first.operands[0], shape_of(given))
-    new = convolution.clone(ip=ir.InsertionPoint(convolution)).operation
-    new.operands[0], new.operands[1] = straight, kernel
     pairs = read_padding(convolution, len(numbers.input_spatial_dimensions))
     rows = [pair[::-1] if i in turned else pair for i, pair in enumerate(pairs)]
-    new.attributes["padding"] = matrix_attr(rows)
-    function.made.append(new)
+    padding = {"padding": matrix_attr(rows)}
+    new = make.again(convolution, [straight, kernel], attributes=padding)
     if last == convolution.results[0]:
         last = new.results[0]
     function.replace(convolution, new.results[0])

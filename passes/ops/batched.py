@@ -52,7 +52,7 @@ class Batched:
         if len(op.regions) and captured(op, self.known):
             return False
         if not any(operand in self.many for operand in op.operands):
-            copy = copied(self.make, op, [self.one(operand) for operand in op.operands])
+            copy = self.make.again(op, [self.one(operand) for operand in op.operands])
             self.known.update(zip(op.results, copy.results, strict=True))
             return True
         found = self._written(op)
@@ -185,28 +185,6 @@ class Batched:
         return None if rule is None else rule(self, op)
 
 
-def copied(
-    make: Builder,
-    op: ir.Operation,
-    operands: Sequence[Value],
-    shapes: Sequence[Shape] | None = None,
-    attributes: Mapping[str, ir.Attribute] | None = None,
-) -> ir.Operation:
-    """The op on other operands, its results of other shapes, with other attributes perhaps."""
-    types = [result.type for result in op.results]
-    if shapes is not None:
-        elements = map(make.element_of, op.results)
-        types = [make.tensor_type(*pair) for pair in zip(shapes, elements, strict=True)]
-    own = dict(op.attributes)
-    new = make.create(op.name, operands, types, own | dict(attributes or {}), len(op.regions))
-    if len(op.regions):
-        copy = op.clone(ip=ir.InsertionPoint(new)).operation
-        for region, other in zip(new.regions, copy.regions, strict=True):
-            other.blocks[0].append_to(region)
-        copy.erase()
-    return new
-
-
 def _spread(to: Batched, op: ir.Operation) -> list[Value]:
     dims = [0, *(d + 1 for d in spread_dims(op))]
     return [to.make.broadcast(to.all(op.operands[0]), to.wide(op.results[0]), dims)]
@@ -280,8 +258,7 @@ def _dot(to: Batched, op: ir.Operation) -> list[Value]:
         batching[:] = [*([0] if all(many) else []), *(d + has for d in batching)]
         contracting[:] = [d + has for d in contracting]
     (lb, lc), (rb, rc) = sides
-    made = copied(
-        to.make,
+    made = to.make.again(
         op,
         [to.one(operand) for operand in op.operands],
         [(*shape[:place], to.count, *shape[place:])],
@@ -303,7 +280,7 @@ def _wider(
     to: Batched, op: ir.Operation, given: Sequence[Value], said: _Said | None = None
 ) -> ir.Operation:
     """The op on other operands, whose results have one more dimension, ahead of the others."""
-    return copied(to.make, op, given, [*map(to.wide, op.results)], said)
+    return to.make.again(op, given, [*map(to.wide, op.results)], said)
 
 
 def _sorted(to: Batched, op: ir.Operation) -> list[Value]:

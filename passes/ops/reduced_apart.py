@@ -104,9 +104,9 @@ def started_apart(op: ir.Operation, made: list[ir.Operation]) -> list[Value]:
     ]
     if not late:
         return []
-    windows = op.clone(ip=ir.InsertionPoint(op)).operation
-    made.append(windows)
-    return started_late(Builder(op, made), windows, {k: kinds[k] for k in late})
+    make = Builder(op, made)
+    windows = make.again(op, [])
+    return started_late(make, windows, {k: kinds[k] for k in late})
 
 
 def started_late(make: Builder, op: ir.Operation, kinds: Mapping[int, Reduction]) -> list[Value]:

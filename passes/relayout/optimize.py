@@ -20,6 +20,7 @@ from dtensor.dialect.mlir import (
 )
 from dtensor.dialect.names import OPERANDS, RESULTS
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.creation import Creator
 from dtensor.passes.ops.attributes import itemsize
 from dtensor.passes.ops.elementwise import CONVERT
 from dtensor.passes.ops.rule import OpInfo
@@ -221,9 +222,7 @@ def _again(
     op: ir.Operation, operands: Sequence[Value], layout: Layout | None, before: ir.Operation
 ) -> Value:
     """What an operation gives of other operands, in a layout; it stands before another one."""
-    copy = op.clone(ip=ir.InsertionPoint(before)).operation
-    for k, operand in enumerate(operands):
-        copy.operands[k] = operand
+    copy = Creator(before).again(op, operands)
     forget(copy, OPERANDS)
     copy.attributes[RESULTS] = layouts_array_attr((layout,))
     result: Value = copy.results[0]
