@@ -8,7 +8,7 @@ on one row each then, where any of them could have asked for any row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,16 +19,16 @@ from dtensor.passes.builder import Builder, filling
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.runs import Runs
 from dtensor.passes.cuts.scans import CumulativeWindow
-from dtensor.passes.ops.attributes import integer, shape_of, splat_of
+from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.elementwise import is_scalar_work
+from dtensor.passes.ops.elementwise import cone, is_scalar_work
 from dtensor.passes.ops.indexing import IndexedDims, indexed_dims
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.patterns import adds_ones
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.program import copy_to
 
-_MOST = 16  # operations between the running maximum and the lookup, or before it
+_MOST_WORKS = 16  # operations between the running maximum and the lookup, or before it
 
 
 def replace_lookup(gather: ir.Operation, function: Rewriting) -> None:
@@ -37,20 +37,18 @@ def replace_lookup(gather: ir.Operation, function: Rewriting) -> None:
     table, vectors = gather.operands
     if len(dims.picked) != 1 or len(dims.spread) != 1 or dims.cut or dims.partly:
         return
-    path = _Path()
-    if not path.leads(vectors, _MOST) or len(path.ends) != 1:
+    path = _path(vectors)
+    if path is None or not function.shards.splits((table, dims.picked[0][0])):
         return
-    if not function.shards.splits((table, dims.picked[0][0])):
-        return
-    (running,) = path.ends.values()
+    running, works = path
     walked = sorted([*dims.spread, *((i, r) for _, i, r in dims.batching)])
     (index, row), places = dims.spread[0], [r for _, r in walked]
     is_along = running.dim == [i for i, _ in walked].index(index)
     if len(places) != len(shape_of(running.given)) or not is_along:
         return
     make = Builder(gather, function.made)
-    looked_up = _LookedUp(gather, dims, places, running, path.works, make)
-    if not looked_up.is_known(running.given, _MOST):
+    looked_up = _LookedUp(gather, dims, places, running, works, make)
+    if not looked_up.is_known(running.given, _MOST_WORKS):
         return
     rows = looked_up.at(running.given)
     wide = make.broadcast(running.given, shape_of(rows), places)
@@ -97,32 +95,19 @@ class _Running:
         return _Running(value, op.operands[0], dim, direction, is_reverse) if direction else None
 
 
-@dataclass(frozen=True)
-class _Path:
-    """From running maxima to what is computed of them, element by element.
+def _path(value: Value) -> tuple[_Running, list[ir.Operation]] | None:
+    """The one running maximum that a value is computed of, and by what; None of others."""
+    ends: dict[Value, _Running] = {}
 
-    Attributes:
-        ends: the running maxima.
-        works: the operations in between, in order.
-    """
+    def is_end(value: Value) -> bool:
+        running = ends.get(value) or _Running.of(value)
+        if running is not None:
+            ends[value] = running
+        return running is not None
 
-    ends: dict[Value, _Running] = field(default_factory=dict)
-    works: list[ir.Operation] = field(default_factory=list)
-
-    def leads(self, value: Value, most: int) -> bool:
-        """Whether a value is computed so, by at most so many operations one after another."""
-        op = maker_of(value)
-        if splat_of(value) is not None or value in self.ends or op in self.works:
-            return True
-        if (running := _Running.of(value)) is not None:
-            self.ends[value] = running
-            return True
-        if op is None or not most or not (is_scalar_work(op) or adds_ones(op)):
-            return False
-        if not all(self.leads(operand, most - 1) for operand in op.operands):
-            return False
-        self.works.append(op)
-        return True
+    works = cone(value, is_end, _MOST_WORKS, lambda op: is_scalar_work(op) or adds_ones(op))
+    (running,) = ends.values() if len(ends) == 1 else (None,)
+    return None if works is None or running is None else (running, works)
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,13 @@ from dtensor.dialect.mlir import (
 from dtensor.passes.builder import filling
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.scalars import Scalars
-from dtensor.passes.ops.attributes import integers, shape_of, splat_of, spread_dims
-from dtensor.passes.ops.elementwise import is_scalar_work
+from dtensor.passes.ops.attributes import integers, shape_of, spread_dims
+from dtensor.passes.ops.elementwise import cone, is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.program import never_changed_in, outside, trip_count
+
+_MOST_WORKS = 64  # operations, one after another, that compare a query with what the table has
 
 
 def replace_search(loop: ir.Operation, function: Rewriting) -> None:
@@ -99,7 +101,7 @@ class _Bisection:
 
     def search(self) -> ir.Operation | None:
         """The op that stands for the loop, before it; None if the body reads what it has not."""
-        if not self._reads(self.goes_down, {}) or self.table is None or not self.queries:
+        if not self._is_computed(self.goes_down) or self.table is None or not self.queries:
             return None
         count, trips = known_integers(self.loop.operands[self.high]), trip_count(self.loop)
         size = shape_of(self.table)[0]
@@ -127,35 +129,32 @@ class _Bisection:
         scalars.make.end([scalars.of(self.goes_down)])
         return op
 
-    def _reads(self, value: Value, seen: dict[Value, bool]) -> bool:
-        """Whether a value is computed, element by element, of queries and of the table's."""
-        if value not in seen:
-            seen[value] = self._is_read(value, seen)
-        return seen[value]
-
     def _outside(self, value: Value) -> Value | None:
         return outside(value, self.loop.regions[1].blocks[0])
 
-    def _is_read(self, value: Value, seen: dict[Value, bool]) -> bool:
+    def _is_computed(self, value: Value) -> bool:
+        """Whether a value is computed, element by element, of queries and of the table's."""
         shape = shape_of(self.middle)
-        if splat_of(value) is not None:
-            return True
+
+        def is_work(op: ir.Operation) -> bool:
+            return is_scalar_work(op) and shape_of(op.results[0]) == shape
+
+        return cone(value, self._is_read, _MOST_WORKS, is_work) is not None
+
+    def _is_read(self, value: Value) -> bool:
+        """Whether a value is a query, or what is read of the table; it is noted."""
+        if shape_of(value) != shape_of(self.middle):
+            return False
         if self._outside(value) is not None:
-            if shape_of(value) == shape and value not in self.queries:
+            if value not in self.queries:
                 self.queries.append(value)
-            return shape_of(value) == shape
+            return True
         table = _looked_up(value, self.middle)
-        if table is not None and shape_of(value) == shape:
-            is_first = self.table is None or self.table == table
-            self.table = table
-            return self._outside(table) is not None and is_first
-        maker = maker_of(value)
-        return (
-            maker is not None
-            and is_scalar_work(maker)
-            and shape_of(value) == shape
-            and all(self._reads(operand, seen) for operand in maker.operands)
-        )
+        if table is None or self._outside(table) is None:
+            return False
+        is_only = self.table is None or self.table == table
+        self.table = table
+        return is_only
 
 
 def _looked_up(value: Value, middle: Value) -> Value | None:

@@ -23,15 +23,15 @@ from dtensor.dialect.mlir import (
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import matrix_attr
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of, splat_of
+from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of
 from dtensor.passes.ops.combiners import commutes
-from dtensor.passes.ops.elementwise import is_scalar_work
+from dtensor.passes.ops.elementwise import cone
 from dtensor.passes.ops.patterns import adds_ones, keeps_all_but_ones, reverses, without_ones
 from dtensor.passes.program import copy_to
 
 REVERSE: Final = "stablehlo.reverse"
 _STRIDES = "window_strides"
-_MOST = 16  # operations in between
+_MOST_WORKS = 16  # operations, one after another, in between
 
 
 def replace_windows(windows: ir.Operation, function: Rewriting) -> None:
@@ -151,39 +151,18 @@ def _placed(value: Value, other: Value, dims: Sequence[int]) -> set[int] | None:
 
 def unturned(op: ir.Operation, dims: list[int], function: Rewriting) -> Value | None:
     """The first operand of an operation without the reversals that it is computed of, or None."""
-    works: list[ir.Operation] = []
     known: dict[Value, Value] = {}
-    if not _is_turned(op.operands[0], dims, works, known):
-        return None
-    for work in works:
+
+    def is_reversed(value: Value) -> bool:
+        maker = maker_of(value)
+        if maker is None or not reverses(maker, dims):
+            return False
+        known[value] = maker.operands[0]
+        return True
+
+    given = op.operands[0]
+    works = cone(given, is_reversed, _MOST_WORKS)
+    for work in works or ():
         copy_to(ir.InsertionPoint(op), work, known)
         function.made.append(operation_of(known[work.results[0]]))
-    return known[op.operands[0]]
-
-
-def _is_turned(
-    value: Value, dims: list[int], works: list[ir.Operation], known: dict[Value, Value]
-) -> bool:
-    """Whether a value is computed, element by element, of what was reversed.
-
-    Args:
-        value: the value.
-        dims: the dimensions that were.
-        works: the operations in between are put there, in order.
-        known: what was reversed is put there, by what it became.
-    """
-    op = maker_of(value)
-    if value in known or splat_of(value) is not None:
-        return True
-    if op is None or len(works) > _MOST:
-        return False
-    if reverses(op, dims):
-        known[value] = op.operands[0]
-        return True
-    if not is_scalar_work(op) or len(op.results) != 1:
-        return False
-    if not all(_is_turned(operand, dims, works, known) for operand in op.operands):
-        return False
-    if op not in works:
-        works.append(op)
-    return True
+    return None if works is None else known.get(given, given)

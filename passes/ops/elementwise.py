@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.expansion.context import LocalOp
 from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import Accuracy, cancelling, rounded, series, summed
+from dtensor.passes.ops.attributes import splat_of
 from dtensor.passes.ops.elements import (
     INEXACT,
     element_kind,
@@ -135,6 +136,39 @@ def convert_rule(op: OpInfo) -> OpRule:
 def is_scalar_work(op: ir.Operation) -> bool:
     """Whether an op computes each element by itself, of the elements at the same place."""
     return opdef(op.name).rule in (elementwise_rule, convert_rule) and not len(op.regions)
+
+
+def cone(
+    value: Value,
+    is_leaf: Callable[[Value], bool],
+    depth: int,
+    is_work: Callable[[ir.Operation], bool] = is_scalar_work,
+) -> list[ir.Operation] | None:
+    """The operations by which a value is computed of leaves and of numbers that are repeated.
+
+    Args:
+        value: the value.
+        is_leaf: whether a value is given, and need not be computed; it may be asked again.
+        depth: how many operations may stand one after another.
+        is_work: which operations compute; those that do so element by element.
+
+    Returns:
+        Each once, behind what it reads; None if the value is not computed so.
+    """
+    found: dict[ir.Operation, None] = {}
+
+    def leads(value: Value, depth: int) -> bool:
+        op = maker_of(value)
+        if op in found or splat_of(value) is not None or is_leaf(value):
+            return True
+        if op is None or not depth or not is_work(op):
+            return False
+        if not all(leads(operand, depth - 1) for operand in op.operands):
+            return False
+        found[op] = None
+        return True
+
+    return list(found) if leads(value, depth) else None
 
 
 def bitcast_convert_rule(op: OpInfo) -> OpRule:

@@ -22,6 +22,28 @@ func.func @main(%x: tensor<7x3xf32>) -> tensor<7x3xf32> {
 
 // -----
 
+// Windows over one number alone need no reversal before them either.
+
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<7x3xf32>) -> tensor<7x3xf32> {
+  // CHECK-NOT: stablehlo.reverse
+  // CHECK: %[[TWOS:.*]] = stablehlo.constant dense<2.0{{.*}}> : tensor<7x3xf32>
+  // CHECK: %[[SUMS:.*]] = "stablehlo.reduce_window"(%[[TWOS]], %{{.*}}) <{padding = dense<{{\[}}[0, 3], [0, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 4, 1>}>
+  // CHECK: stablehlo.add %[[SUMS]], %arg0
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %twos = stablehlo.constant dense<2.0> : tensor<7x3xf32>
+  %0 = "stablehlo.reduce_window"(%twos, %zero) <{padding = dense<[[3, 0], [0, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 4, 1>}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %3 = stablehlo.add %p, %q : tensor<f32>
+    stablehlo.return %3 : tensor<f32>
+  }) : (tensor<7x3xf32>, tensor<f32>) -> tensor<7x3xf32>
+  %1 = stablehlo.reverse %0, dims = [0] : tensor<7x3xf32>
+  %2 = stablehlo.add %1, %x : tensor<7x3xf32>
+  return %2 : tensor<7x3xf32>
+}
+
+// -----
+
 // A body that tells the first of two elements from the second stays, and so does what is read both
 // ways.
 // CHECK-LABEL: func.func @main

@@ -71,3 +71,12 @@ def test_integers_and_other_dimensions() -> None:
 def test_part_of_what_is_reversed_is_reduced() -> None:
     run(lambda x: jnp.max(jnp.flip(x, (0, 1)), 0), LINE, [["x", None]], numbers((N, 4)))
     run(jax.grad(lambda x: jnp.max(x[::-1])), LINE, [SPLIT], numbers((N,)), out=SPLIT)
+
+
+def test_windows_over_one_number_are_reversed() -> None:
+    def program(x: Any) -> Any:
+        twos = jnp.full_like(x, 2)
+        sums = jax.lax.reduce_window(twos, 0.0, jax.lax.add, (4, 1), (1, 1), ((3, 0), (0, 0)))
+        return x + jnp.flip(sums, 0)
+
+    assert not run(program, LINE, [["x", None]], numbers((N, 3))).wire_bytes
