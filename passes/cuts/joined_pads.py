@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import PLUS_ZERO
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import ADD, PAD
+from dtensor.passes.cuts.names import ADD
 from dtensor.passes.cuts.pieces import Piece, Source
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.ops.attributes import element_of, pad_numbers, shape_of, splat_number
-from dtensor.passes.ops.patterns import terms_of
+from dtensor.passes.ops.attributes import element_of, shape_of
+from dtensor.passes.ops.patterns import terms_of, zeros_around
 
 
 def join_pads(function: Rewriting) -> None:
@@ -55,15 +55,12 @@ def _runs(terms: Sequence[Value]) -> Iterator[tuple[int, list[Piece]]]:
 
 def _placed(term: Value) -> Piece | None:
     """A term as all of a value, with zeros around it along one dimension; None of others."""
-    pad = made_by(PAD, term)
-    if pad is None or splat_number(pad.operands[1]) != 0:
+    value, ends = zeros_around(term) or (term, [])
+    dims = [d for d, each in enumerate(ends) if any(each)]
+    if len(dims) != 1:
         return None
-    lows, highs, gaps = pad_numbers(pad)
-    dims = [d for d in range(len(lows)) if lows[d] or highs[d]]
-    if any(gaps) or len(dims) != 1 or min(lows[dims[0]], highs[dims[0]]) < 0:
-        return None
-    source = Source(pad.operands[0], dims[0])
-    return Piece(source, 0, source.size, lows[dims[0]])
+    source = Source(value, dims[0])
+    return Piece(source, 0, source.size, ends[dims[0]][0])
 
 
 def _is_beside(placed: Piece, run: Sequence[Piece]) -> bool:

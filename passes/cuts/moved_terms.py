@@ -20,7 +20,8 @@ from dtensor.passes.cuts.padding_gradients import Sums, is_nothing
 from dtensor.passes.cuts.pieces import Piece, Pieces, Source
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
-from dtensor.passes.ops.attributes import element_of, integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import element_of, integers, shape_of
+from dtensor.passes.ops.patterns import is_zero
 
 _NEAR = 3  # operations between padded rows and a term
 _FEW = 8  # times as long is a sum as terms of few of its rows
@@ -46,7 +47,7 @@ def _is_zero(piece: Piece) -> bool:
     """Whether a piece is known to be zero."""
     value = piece.source.value
     op = maker_of(value)
-    return splat_number(value) == 0 or (op is not None and is_nothing(op))
+    return is_zero(value) or (op is not None and is_nothing(op))
 
 
 def _stays(piece: Piece) -> bool:

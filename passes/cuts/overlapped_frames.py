@@ -18,9 +18,8 @@ from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.names import PAD, REDUCE, RESHAPE, SLICE
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.windows import fill_number
 from dtensor.passes.ops.attributes import integers, is_identity, pad_numbers, shape_of
-from dtensor.passes.ops.patterns import adds
+from dtensor.passes.ops.patterns import adds, is_zero
 from dtensor.passes.ops.reduction import Reduction
 
 _MOST = 16  # parts that are moved one by one
@@ -96,7 +95,7 @@ class _Overlap:
             and 1 < count <= _MOST
             and more >= moved * (count - 1)
             and kept % block == 0
-            and fill_number(fill) == 0
+            and is_zero(fill)
             and _keeps_first(cut, count * shape[-1])
             and _keeps_first(op, kept)
         )

@@ -18,8 +18,7 @@ from dtensor.passes.cuts.pieces import repeated_row
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.scans import CumulativeWindow
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.cuts.windows import fill_number
-from dtensor.passes.ops.attributes import integer, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.ops.attributes import fill_number, integer, pad_numbers, shape_of, slice_numbers
 from dtensor.passes.ops.padding import PART
 from dtensor.passes.program import RETURNS
 

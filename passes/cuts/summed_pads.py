@@ -16,8 +16,8 @@ from dtensor.dialect.mlir import Value, ir, made_by, reader_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import ADD, PAD
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.ops.attributes import pad_numbers, shape_of, splat_number
-from dtensor.passes.ops.patterns import terms_of
+from dtensor.passes.ops.attributes import pad_numbers, shape_of
+from dtensor.passes.ops.patterns import terms_of, zeros_around
 
 
 class _Padded(NamedTuple):
@@ -57,14 +57,10 @@ def _with_terms_summed(op: ir.Operation, function: Rewriting) -> Value | None:
 
 def _paddings(term: Value) -> list[_Padded]:
     """How zeros are put around a term that nothing else reads, by dimension; none of any other."""
-    pad = made_by(PAD, term)
-    if pad is None or reader_of(term) is None or splat_number(pad.operands[1]) != 0:
+    found = zeros_around(term)
+    if found is None or reader_of(term) is None:
         return []
-    lows, highs, gaps = pad_numbers(pad)
-    if any(gaps) or min(*lows, *highs, 0) < 0:
-        return []
-    sides = enumerate(zip(lows, highs, strict=True))
-    return [_Padded(dim, low, high) for dim, (low, high) in sides if low or high]
+    return [_Padded(dim, *ends) for dim, ends in enumerate(found[1]) if any(ends)]
 
 
 def _is_split(term: Value, padded: _Padded, function: Rewriting) -> bool:

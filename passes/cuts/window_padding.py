@@ -31,8 +31,14 @@ from dtensor.passes.cuts.names import (
 )
 from dtensor.passes.cuts.pieces import kept_of
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.windows import Windows, fill_number
-from dtensor.passes.ops.attributes import CONSTANT, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.cuts.windows import Windows
+from dtensor.passes.ops.attributes import (
+    CONSTANT,
+    fill_number,
+    pad_numbers,
+    shape_of,
+    slice_numbers,
+)
 from dtensor.passes.ops.patterns import without_ones
 
 _EXACT = 2**53  # no two integers up to it are the same as floats

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from dtensor.dialect.ends import walked, write_ends, write_folds
-from dtensor.dialect.mlir import Value, ir, made_by
+from dtensor.dialect.mlir import ir
 from dtensor.passes.creation import integers_attr, matrix_attr
-from dtensor.passes.cuts.names import CONVERT, REDUCE_WINDOW
-from dtensor.passes.ops.attributes import splat_number
+from dtensor.passes.cuts.names import REDUCE_WINDOW
 from dtensor.passes.ops.rule import OpInfo, Window
 from dtensor.passes.ops.scans import scans
 from dtensor.passes.ops.windows import windows_of
@@ -79,13 +77,3 @@ class Windows:
             op.attributes[self.gaps_name] = integers_attr(gaps)
         write_ends(op, [w.ends for w in self.each])
         write_folds(op, [w.folds for w in self.each])
-
-
-def fill_number(value: Value) -> float | None:
-    """The number that a value repeats, if it is known; `jnp.pad` converts an integer zero."""
-    convert = made_by(CONVERT, value)
-    if convert is None:
-        return splat_number(value)
-    number = splat_number(convert.operands[0])
-    is_exact = number is not None and (number == 0 or math.isinf(number))
-    return number if is_exact else None  # others may be rounded

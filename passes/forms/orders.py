@@ -23,13 +23,13 @@ from dtensor.passes.ops.attributes import (
     integer,
     integers,
     shape_of,
-    splat_number,
     spread_dims,
 )
 from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.comparators import applied, sorted_by
 from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
+from dtensor.passes.ops.patterns import is_zero
 from dtensor.passes.ops.rule import OpInfo
 
 _DEEP = 6  # operations between places and what is read there
@@ -240,7 +240,7 @@ def _says_as_much(op: ir.Operation, k: int, value: Value, shape: Sequence[int]) 
                 compare is not None
                 and direction_of(compare) == "LT"
                 and compare.operands[0] == value
-                and splat_number(compare.operands[1]) == 0
+                and is_zero(compare.operands[1])
             )
     return False
 

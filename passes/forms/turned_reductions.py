@@ -11,11 +11,12 @@ from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.turned_windows import REVERSE, unturned
-from dtensor.passes.ops.attributes import element_of, integer, integers, shape_of, splat_number
+from dtensor.passes.ops.attributes import element_of, integer, integers, shape_of
 from dtensor.passes.ops.combiners import combiner, commutes
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.extremes import compared, extreme, reduced_extreme
+from dtensor.passes.ops.patterns import is_zero
 from dtensor.passes.ops.rows import IOTA
 
 _MOST = 16  # operations between the reversal and the reduction
@@ -43,7 +44,7 @@ def _replace_extreme(op: ir.Operation, name: str, dim: int, function: Rewriting)
     is_float = element_kind(element_of(value))[0] == "float"
     counted = made_by(IOTA, places)
     is_counted = counted is not None and integer(counted.attributes["iota_dimension"]) == dim
-    if not is_counted or splat_number(op.operands[3]) != 0 or (is_float and is_read(op.results[0])):
+    if not is_counted or not is_zero(op.operands[3]) or (is_float and is_read(op.results[0])):
         return
     straight = unturned(op, [dim], function)
     if straight is None:

@@ -16,10 +16,10 @@ from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.expansion.indices import index_element, signed_index
 from dtensor.passes.forms.few_places import Places, started
 from dtensor.passes.forms.row_places import RowPlaces
-from dtensor.passes.ops.attributes import pad_numbers, shape_of, splat_number
+from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.indexing import SCATTER, IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
-from dtensor.passes.ops.patterns import adds
+from dtensor.passes.ops.patterns import adds, is_zero, zeros_around
 from dtensor.passes.ops.reduction import Reduction
 
 
@@ -99,7 +99,7 @@ class Write:
 
 def _adds_to_zeros(scatter: ir.Operation) -> bool:
     is_one = scatter.name == SCATTER and len(scatter.operands) == 3
-    return is_one and splat_number(scatter.operands[0]) == 0 and adds(scatter)
+    return is_one and is_zero(scatter.operands[0]) and adds(scatter)
 
 
 def _terms(value: Value, block: ir.Block, dim: int) -> list[Term] | None:
@@ -117,17 +117,16 @@ def _terms(value: Value, block: ir.Block, dim: int) -> list[Term] | None:
 
 def _padded(op: ir.Operation, shape: list[int], dim: int) -> Term | None:
     """Zeros around some rows."""
-    lows, highs, gaps = pad_numbers(op)
-    low, high, gap = lows.pop(dim), highs.pop(dim), gaps.pop(dim)
-    if splat_number(op.operands[1]) != 0 or min(low, high) < 0 or gap or any(lows + highs + gaps):
+    value, ends = zeros_around(op.results[0]) or (op.operands[0], [])
+    if not ends or any(any(each) for d, each in enumerate(ends) if d != dim):
         return None
-    return Term(Places(shape_of(op.operands[0])[dim], low), op.operands[0], _first(dim, shape))
+    return Term(Places(shape_of(value)[dim], ends[dim][0]), value, _first(dim, shape))
 
 
 def _updated(op: ir.Operation, shape: list[int], dim: int) -> Term | None:
     """Some rows put into zeros."""
     update = op.operands[1]
-    if splat_number(op.operands[0]) != 0:
+    if not is_zero(op.operands[0]):
         return None
     places = started(op.operands[2 + dim], shape_of(update), shape, dim)
     return None if places is None else Term(places, update, _first(dim, shape))

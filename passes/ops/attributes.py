@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dtensor.dialect.attributes import entries_of
-from dtensor.dialect.mlir import Value, ir, maker_of, stablehlo
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS, PRECISION, SIZE
 from dtensor.passes.ops.reduction import Reduction, reductions_of
 from dtensor.passes.ops.rule import element_bytes
@@ -67,6 +67,16 @@ def splat_number(value: Value) -> float | None:
     if isinstance(scalar, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr):
         return float(scalar.value)
     return None
+
+
+def fill_number(value: Value) -> float | None:
+    """As `splat_number`, of what is converted too, if exactly; `jnp.pad` converts an integer 0."""
+    convert = made_by("stablehlo.convert", value)
+    if convert is None:
+        return splat_number(value)
+    number = splat_number(convert.operands[0])
+    is_exact = number is not None and (number == 0 or math.isinf(number))
+    return number if is_exact else None  # others may be rounded
 
 
 def constant_attribute(operation: ir.Operation) -> ir.DenseElementsAttr | None:

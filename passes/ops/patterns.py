@@ -8,9 +8,10 @@ from dtensor.dialect.mlir import Value, ir, made_by, maker_of, reader_of
 from dtensor.passes.ops.attributes import (
     constant_numbers,
     constant_of,
+    fill_number,
     integers,
+    pad_numbers,
     shape_of,
-    splat_number,
     spread_dims,
 )
 from dtensor.passes.ops.combiners import combiner
@@ -18,12 +19,24 @@ from dtensor.passes.ops.reduction import Reduction
 
 
 def is_zero(value: Value) -> bool:
-    """Whether a value is a constant of zeros, complex ones too."""
+    """Whether a value is a constant of zeros, complex or converted ones too."""
     maker = constant_of(value)
-    if maker is None:
-        return False
-    numbers = constant_numbers(maker)
-    return splat_number(value) == 0 if numbers is None else bool((numbers == 0).all())
+    numbers = None if maker is None else constant_numbers(maker)
+    return fill_number(value) == 0 if numbers is None else bool((numbers == 0).all())
+
+
+def zeros_around(value: Value) -> tuple[Value, list[tuple[int, int]]] | None:
+    """What a value is with zeros around it: that, and how many before and behind, by dimension.
+
+    None where it is no such value: nothing is cut off, and no zeros stand in between.
+    """
+    pad = made_by("stablehlo.pad", value)
+    if pad is None or not is_zero(pad.operands[1]):
+        return None
+    lows, highs, gaps = pad_numbers(pad)
+    if any(gaps) or min([*lows, *highs], default=0) < 0:
+        return None
+    return pad.operands[0], list(zip(lows, highs, strict=True))
 
 
 def spreads_in_place(op: ir.Operation) -> bool:

@@ -10,8 +10,10 @@
 // CHECK-NOT: "dtensor.splice"
 func.func @alike(%a: tensor<16x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %b: tensor<16x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}, %c: tensor<16x12xf32> {dtensor.layout = #dtensor.layout<@mesh, [{"x"}, {}]>}) -> tensor<16x12xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %none = stablehlo.constant dense<0> : tensor<i32>
+  %converted = stablehlo.convert %none : (tensor<i32>) -> tensor<f32>
   %0 = stablehlo.pad %a, %zero, low = [2, 2], high = [0, 0], interior = [0, 0] : (tensor<16x12xf32>, tensor<f32>) -> tensor<18x14xf32>
-  %1 = stablehlo.pad %b, %zero, low = [2, 0], high = [0, 2], interior = [0, 0] : (tensor<16x12xf32>, tensor<f32>) -> tensor<18x14xf32>
+  %1 = stablehlo.pad %b, %converted, low = [2, 0], high = [0, 2], interior = [0, 0] : (tensor<16x12xf32>, tensor<f32>) -> tensor<18x14xf32>
   %2 = stablehlo.pad %c, %zero, low = [1, 1], high = [1, 1], interior = [0, 0] : (tensor<16x12xf32>, tensor<f32>) -> tensor<18x14xf32>
   %3 = stablehlo.add %0, %1 : tensor<18x14xf32>
   %4 = stablehlo.add %3, %2 : tensor<18x14xf32>
