@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dtensor.dialect.ends import Ends
-from dtensor.dialect.mlir import ir, maker_of
+from dtensor.dialect.mlir import ir, made_by
 from dtensor.dialect.names import ENDS
 from dtensor.passes.cuts.early_slices import DimPart, Parts, cut_padded
 from dtensor.passes.cuts.elementwise import read_along
@@ -21,7 +21,7 @@ from dtensor.passes.cuts.padding_gradients import Sums, folded
 from dtensor.passes.cuts.pieces import At, Piece, Reader
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.windows import Windows
-from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integers, shape_of
+from dtensor.passes.ops.attributes import integers, shape_of, splat_of
 
 
 class CopyReader(Reader):
@@ -63,11 +63,9 @@ class CopyReader(Reader):
 
 def _is_even(at: At) -> bool:
     """Whether all elements along a dimension are known to be equal."""
-    op = maker_of(at[0])
-    if op is None or op.name == BROADCAST:
-        return op is not None and read_along(op, at[1]) == {}
-    attribute = constant_attribute(op) if op.name == CONSTANT else None
-    return attribute is not None and attribute.is_splat
+    spread = made_by(BROADCAST, at[0])
+    is_spread = spread is not None and read_along(spread, at[1]) == {}
+    return is_spread or splat_of(at[0]) is not None
 
 
 def say_padding(function: Rewriting) -> None:

@@ -15,10 +15,11 @@ from dtensor.dialect.build import splice
 from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail
+from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.elementwise import computed_of, read_along
 from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source, cut, merged, without_dim
 from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import CONSTANT, constant_attribute, integer, itemsize, shape_of
+from dtensor.passes.ops.attributes import CONSTANT, integer, itemsize, shape_of, splat_of
 
 _DEEPEST = 100  # operations one behind the other
 _NEAREST = 20  # values that are looked at for a slice among them
@@ -268,14 +269,12 @@ class Aligner:
         return self.value(replace(source, value=long), wanted.before, wanted.scope)
 
     def _constant(self, op: ir.Operation, wanted: Wanted) -> Value | None:
-        attribute = constant_attribute(op)
-        if attribute is None or not attribute.is_splat:
+        make, value = Builder(wanted.before, self.made), op.results[0]
+        number = splat_of(value)
+        if number is None:
             return None
-        made = Builder(wanted.before, self.made).like(op, [], wanted.dim, wanted.size)
-        type_ = ir.RankedTensorType(made.type)
-        splat = ir.DenseElementsAttr.get_splat(type_, attribute.get_splat_value())
-        operation_of(made).attributes["value"] = splat
-        return made
+        shape = with_sizes(shape_of(value), wanted.dim, wanted.size)
+        return make.splat(number, make.tensor_type(shape, make.element_of(value)))
 
 
 def _row_bytes(at: At) -> float:
