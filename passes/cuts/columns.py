@@ -8,6 +8,7 @@ their neighbours what windows reach of theirs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class Columns:
         is_turned: whether the dimension of positions that counts windows comes second.
     """
 
+    step: ClassVar[int] = 1  # from one position to the next, where they are nearest
+
     stride: int
     count: int
     offsets: tuple[int, ...]
@@ -45,11 +48,6 @@ class Columns:
     def of(positions: Numbers, size: int) -> Columns | None:
         """A matrix of positions as windows of a few elements; None if it has none."""
         return _columns(positions, size, False) or _columns(positions.T, size, True)
-
-    @property
-    def step(self) -> int:
-        """From one position to the next, where they are nearest."""
-        return 1
 
     @property
     def _beyond(self) -> tuple[int, int]:

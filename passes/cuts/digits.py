@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,6 +31,8 @@ class PositionDigits:
         sizes: how many values each digit has, from the one that changes last.
         steps: how far apart the positions of its values are; negative if they go backwards.
     """
+
+    step: ClassVar[int] = 1  # from one position to the next, where they are nearest
 
     shape: tuple[int, ...]
     start: int
@@ -66,11 +69,6 @@ class PositionDigits:
     def _by_step(self) -> list[int]:
         """The digits in the order of the dimensions in which elements lie."""
         return sorted(range(len(self.sizes)), key=lambda digit: -abs(self.steps[digit]))
-
-    @property
-    def step(self) -> int:
-        """From one position to the next, where they are nearest."""
-        return 1
 
     def taken(self, make: Builder, value: Value, dim: int) -> Value:
         """What stands at the positions along a dimension, in its place."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,6 +38,8 @@ class Frames:
         is_flat: whether one dimension of positions counts all elements, frame after frame.
         divides: whether shards have as many frames each, and not as many rows.
     """
+
+    step: ClassVar[int] = 1  # from one position to the next, where they are nearest
 
     start: int
     hop: int
@@ -64,11 +67,6 @@ class Frames:
             return None
         found = _frames(positions.reshape(-1, length), False, lambda: 1)
         return None if found is None else replace(found, is_flat=True)
-
-    @property
-    def step(self) -> int:
-        """From one position to the next, where they are nearest."""
-        return 1
 
     @property
     def rows(self) -> int:

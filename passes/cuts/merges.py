@@ -44,8 +44,7 @@ from dtensor.passes.cuts.names import (
     TRANSPOSE,
 )
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.forms.walked import is_marked
-from dtensor.passes.ops.attributes import dot_sides, integers, shape_of
+from dtensor.passes.ops.attributes import dot_sides, integers, is_marked, shape_of
 from dtensor.passes.ops.indexing import IndexNumbers
 
 

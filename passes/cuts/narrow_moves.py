@@ -7,8 +7,6 @@ before it is converted (`ops/narrow.py`), stands no reshape.
 
 from __future__ import annotations
 
-import math
-
 from dtensor.dialect.mlir import Value, ir, maker_of, reader_of
 from dtensor.dialect.names import SPLICE
 from dtensor.passes.builder import Builder
@@ -94,12 +92,12 @@ def _is_sent(function: Rewriting, *values: Value) -> bool:
     A layout is known to split a dimension of one, and constants alone do not say what they are.
     """
     places = [(value, d) for value in values for d in range(len(shape_of(value)))]
-    return function.shards.nearly(*places) > 1 and not all(map(_is_constant, values))
+    return function.shards.nearly(*places) > 1 and not all(map(_is_of_constants, values))
 
 
-def _is_constant(value: Value, depth: int = 2 * _NEAR) -> bool:
+def _is_of_constants(value: Value, depth: int = 2 * _NEAR) -> bool:
     op = maker_of(value) if depth else None
-    return op is not None and all(_is_constant(operand, depth - 1) for operand in op.operands)
+    return op is not None and all(_is_of_constants(operand, depth - 1) for operand in op.operands)
 
 
 def _only_reorders(op: ir.Operation) -> bool:
@@ -112,6 +110,6 @@ def _only_reorders(op: ir.Operation) -> bool:
 
 def _is_as_large(op: ir.Operation) -> bool:
     """Whether what moves is about as many elements on either side, and of more than none."""
-    operands = sum([math.prod(shape) for v in op.operands if (shape := shape_of(v))])
-    result = math.prod(shape_of(op.results[0])) if shape_of(op.results[0]) else 0
+    operands = sum([elements_of(v) for v in op.operands if shape_of(v)])
+    result = elements_of(op.results[0]) if shape_of(op.results[0]) else 0
     return 0 < result <= _MORE * operands and operands <= _MORE * result

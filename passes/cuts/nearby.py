@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from jaxlib.mlir.dialects import stablehlo
 
-from dtensor.dialect.mlir import Value
+from dtensor.dialect.mlir import Value, stablehlo
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.ops.numbers import Numbers
@@ -32,6 +32,8 @@ class Nearby:
         count: of positions.
         each: of a shard; the last one may have fewer.
     """
+
+    step: ClassVar[int] = 1  # from one position to the next, where they are nearest
 
     frames: Frames
     size: int
@@ -56,11 +58,6 @@ class Nearby:
         if _PART * (low + high) > hop:
             return None
         return Nearby(Frames(-low, hop, parts, low + hop + high), size, count, each)
-
-    @property
-    def step(self) -> int:
-        """From one position to the next, where they are nearest."""
-        return 1
 
     def taken(self, make: Builder, value: Value, dim: int, index: Value) -> Value:
         """What stands at the positions along a dimension; what would reach outside is inside."""

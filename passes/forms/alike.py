@@ -8,8 +8,9 @@ from typing import Any
 
 from dtensor.dialect.mlir import Value, ir, maker_of, ops_of
 from dtensor.dialect.names import DOT_NUMBERS
-from dtensor.passes.forms.scalars import attributes_of, is_constant
+from dtensor.passes.forms.scalars import attributes_of
 from dtensor.passes.ops.attributes import (
+    CONSTANT,
     dot_sides,
     element_of,
     repeat_alike,
@@ -89,7 +90,7 @@ class Alike:
         """Whether two operations do the same of their operands."""
         if op.name != wanted.name or not self._is_said_alike(wanted, op):
             return False
-        if is_constant(op):
+        if op.name == CONSTANT:
             return True
         if op.block == self.block:
             self.ops.add(op)
@@ -145,7 +146,7 @@ class Alike:
             return element_of(pairs[0][0]) == element_of(pairs[0][1])
         if not all(self._is_shaped_alike(one, other) for one, other in pairs):
             return False
-        if is_constant(op):
+        if op.name == CONSTANT:
             return wanted == op or repeat_alike(wanted, op)
         if op.name not in CONTROL:
             bodies = [[str(region.blocks[0]) for region in each.regions] for each in (wanted, op)]

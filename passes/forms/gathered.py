@@ -16,8 +16,15 @@ from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder, Operand
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.forms.walked import Walks, is_marked, labels_of, moved_walks
-from dtensor.passes.ops.attributes import dot_sides, element_of, shape_of, splat_number, spread_dims
+from dtensor.passes.forms.walked import Walks, labels_of, moved_walks
+from dtensor.passes.ops.attributes import (
+    dot_sides,
+    element_of,
+    is_marked,
+    shape_of,
+    splat_number,
+    spread_dims,
+)
 from dtensor.passes.ops.contraction import dot_numbers
 from dtensor.passes.ops.elements import element_kind, holds_floats
 from dtensor.passes.ops.indexing import indexed_dims

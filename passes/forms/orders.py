@@ -16,18 +16,18 @@ from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, filling
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.ranks import FewRead, stands_before
-from dtensor.passes.forms.walked import is_marked
 from dtensor.passes.ops.attributes import (
     direction_of,
     element_of,
     integer,
     integers,
+    is_marked,
     shape_of,
     spread_dims,
 )
 from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.comparators import applied, sorted_by
-from dtensor.passes.ops.elements import INTEGERS, element_kind
+from dtensor.passes.ops.elements import holds_places
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.patterns import is_zero
 from dtensor.passes.ops.rule import OpInfo
@@ -201,13 +201,7 @@ def _counts(value: ir.Value[Any], dim: int, size: int, element: str) -> bool:
     maker = made_by("stablehlo.iota", value)
     if maker is None:
         return False
-    return _holds_places(element, size) and integer(maker.attributes["iota_dimension"]) == dim
-
-
-def _holds_places(element: str, size: int) -> bool:
-    """Whether a type of elements has a number for each place of a dimension."""
-    kind, bits = element_kind(element)
-    return kind in INTEGERS and size <= 1 << (bits - (kind == "signed"))
+    return holds_places(element, size) and integer(maker.attributes["iota_dimension"]) == dim
 
 
 def _read_in_order(places: Value, dim: int) -> Iterator[ir.Operation]:
@@ -228,7 +222,7 @@ def _says_as_much(op: ir.Operation, k: int, value: Value, shape: Sequence[int]) 
     """Whether the result of an op is these places, as index vectors perhaps."""
     match op.name:
         case "stablehlo.convert":
-            return _holds_places(element_of(op.results[0]), max(shape))
+            return holds_places(element_of(op.results[0]), max(shape))
         case "stablehlo.reshape":
             return shape_of(op.results[0]) in (list(shape), [*shape, 1])
         case "stablehlo.broadcast_in_dim":

@@ -21,14 +21,20 @@ from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.forms.walked import (
     Walks,
-    is_marked,
     labels_of,
     moved_walks,
     plain_walks,
     product_walks,
     walk_alike,
 )
-from dtensor.passes.ops.attributes import dot_pairs, element_of, elements_of, integers, shape_of
+from dtensor.passes.ops.attributes import (
+    dot_pairs,
+    element_of,
+    elements_of,
+    integers,
+    is_marked,
+    shape_of,
+)
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.contraction import dot_numbers

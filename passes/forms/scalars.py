@@ -9,13 +9,8 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Builder, filling
 from dtensor.passes.creation import with_sizes
-from dtensor.passes.ops.attributes import CONSTANT, splat_of
+from dtensor.passes.ops.attributes import splat_of
 from dtensor.passes.ops.elementwise import is_scalar_work
-
-
-def is_constant(op: ir.Operation) -> bool:
-    """Whether an op is a constant."""
-    return op.name == CONSTANT
 
 
 @dataclass

@@ -13,24 +13,23 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.names import BROADCAST, REVERSE
 from dtensor.passes.cuts.pieces import At
 from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.forms.walked import is_marked
 from dtensor.passes.ops.attributes import (
     CONSTANT,
     element_of,
     integer,
     integers,
+    is_marked,
     shape_of,
     size_bytes,
     splat_of,
 )
-from dtensor.passes.ops.elements import INTEGERS, element_kind
+from dtensor.passes.ops.elements import holds_places
 from dtensor.passes.ops.rows import IOTA
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import opdef, rule_of
 from dtensor.passes.program import CONTROL, CUSTOM_CALL, never_changed
 
 _DEEPEST = 64  # operations one behind the other
-_BITS = 32  # of an integer that any place fits into
 
 Leaves = dict[At, None]  # what is reversed, and along which dimension
 
@@ -177,7 +176,7 @@ def _numbers(make: Builder, op: ir.Operation, dim: int) -> Value:
     if op.name == IOTA:
         if integer(op.attributes["iota_dimension"]) != dim:
             return value
-        kind, bits = element_kind(element_of(value))
-        if kind in INTEGERS and bits >= _BITS:
-            return make.binary("subtract", shape_of(value)[dim] - 1, value)
+        size = shape_of(value)[dim]
+        if holds_places(element_of(value), size):
+            return make.binary("subtract", size - 1, value)
     return make.reversed(value, dim)

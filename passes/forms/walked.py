@@ -26,11 +26,6 @@ from dtensor.passes.ops.elementwise import is_scalar_work
 Walks = list[list[tuple[int | None, int]]]
 
 
-def is_marked(op: ir.Operation) -> bool:
-    """Whether an operation says more than StableHLO's own attributes: that must not be lost."""
-    return any("." in name for name in op.attributes)
-
-
 def plain_walks(value: Value) -> Walks:
     """Those of a value that has nothing to do with the indices."""
     return [_plain(size) for size in shape_of(value)]

@@ -46,6 +46,11 @@ def size_bytes(value: Value) -> float:
     return elements_of(value) * itemsize(value)
 
 
+def is_marked(op: ir.Operation) -> bool:
+    """Whether an operation says more than StableHLO's own attributes: that must not be lost."""
+    return any("." in name for name in op.attributes)
+
+
 def constant_of(value: Value) -> ir.Operation | None:
     """The constant that a value is, in another shape perhaps; None if it is none."""
     maker = maker_of(value)

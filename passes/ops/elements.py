@@ -43,6 +43,12 @@ def element_kind(element: str) -> tuple[str, int]:
     return "other", 0
 
 
+def holds_places(element: str, size: int) -> bool:
+    """Whether a type of elements has a number for each place of a dimension."""
+    kind, bits = element_kind(element)
+    return kind in INTEGERS and size <= 1 << (bits - (kind == "signed"))
+
+
 def real_element(element: str) -> str:
     """The element type of the parts of complex numbers; of others their own."""
     return element.removeprefix("complex<").removesuffix(">")
