@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from dtensor.dialect import build
 from dtensor.dialect.callbacks import TARGET, target_of
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
+from dtensor.dialect.mlir import ir, made_by, users
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.scalars import attributes_of
 from dtensor.passes.ops.attributes import (
     direction_of,
-    integer,
     shape_of,
     slice_numbers,
-    splat_number,
     spread_dims,
 )
-from dtensor.passes.ops.patterns import is_zero
+from dtensor.passes.ops.patterns import counts_along, is_zero
 
 # What gives reflectors and R, and what multiplies the reflectors.
 _CALLS = {
@@ -112,17 +110,6 @@ def _is_triangle(op: ir.Operation) -> bool:
     compare = made_by("stablehlo.compare", mask)
     if compare is None:
         return False
-    row, column = map(_index, compare.operands)
+    row, column = map(counts_along, compare.operands)
     is_ahead = direction_of(compare) == "GE"
     return is_ahead and row == (rank - 2, -1) and column == (rank - 1, 0)
-
-
-def _index(value: Value) -> tuple[int, int] | None:
-    """The dimension along which a value counts, and from where on."""
-    maker = maker_of(value)
-    if maker is not None and maker.name == "stablehlo.iota":
-        return integer(maker.attributes["iota_dimension"]), 0
-    if maker is None or maker.name != "stablehlo.add":
-        return None
-    counted, first = _index(maker.operands[0]), splat_number(maker.operands[1])
-    return None if counted is None or first is None else (counted[0], counted[1] + int(first))

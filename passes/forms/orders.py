@@ -8,7 +8,6 @@ is looked up by place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, ops_of, users
@@ -29,7 +28,7 @@ from dtensor.passes.ops.columnsort import sorted_dimension
 from dtensor.passes.ops.comparators import applied, sorted_by
 from dtensor.passes.ops.elements import holds_places
 from dtensor.passes.ops.indexing import IndexNumbers
-from dtensor.passes.ops.patterns import is_zero
+from dtensor.passes.ops.patterns import counts_along, is_zero
 from dtensor.passes.ops.rule import OpInfo
 
 _DEEP = 6  # operations between places and what is read there
@@ -185,23 +184,11 @@ def _mark_places(sort: ir.Operation, info: OpInfo) -> int | None:
     """Say which operand of a sort counts the places along the dimension that is sorted."""
     dim = sorted_dimension(info)
     for k, value in enumerate(sort.operands):
-        if _counts(value, dim, info.operand_shapes[0][dim], info.operand_elements[k]):
+        size, element = info.operand_shapes[0][dim], info.operand_elements[k]
+        if holds_places(element, size) and counts_along(value) == (dim, 0):
             sort.attributes[PLACES] = index_attr(k)
             return k
     return None
-
-
-def _counts(value: ir.Value[Any], dim: int, size: int, element: str) -> bool:
-    """Whether each element is its index along a dimension; `jax.vmap` spreads what counts them."""
-    spread = made_by("stablehlo.broadcast_in_dim", value)
-    if spread is not None and dim in spread_dims(spread):
-        inner = spread_dims(spread).index(dim)
-        is_each = shape_of(spread.operands[0])[inner] == size
-        return is_each and _counts(spread.operands[0], inner, size, element)
-    maker = made_by("stablehlo.iota", value)
-    if maker is None:
-        return False
-    return holds_places(element, size) and integer(maker.attributes["iota_dimension"]) == dim
 
 
 def _read_in_order(places: Value, dim: int) -> Iterator[ir.Operation]:

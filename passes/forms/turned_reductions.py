@@ -7,17 +7,16 @@ from the other end.
 
 from __future__ import annotations
 
-from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of
+from dtensor.dialect.mlir import Value, ir, is_read, maker_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.turned_windows import REVERSE, unturned
-from dtensor.passes.ops.attributes import element_of, integer, integers, shape_of
+from dtensor.passes.ops.attributes import element_of, integers, shape_of
 from dtensor.passes.ops.combiners import combiner, commutes
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.extremes import compared, extreme, reduced_extreme
-from dtensor.passes.ops.patterns import is_zero
-from dtensor.passes.ops.rows import IOTA
+from dtensor.passes.ops.patterns import counts_along, is_zero
 
 _MOST = 16  # operations between the reversal and the reduction
 
@@ -42,8 +41,7 @@ def _replace_extreme(op: ir.Operation, name: str, dim: int, function: Rewriting)
     """The place of an extreme; of NaNs the first is chosen, so that floats become integers."""
     value, places = op.operands[:2]
     is_float = element_kind(element_of(value))[0] == "float"
-    counted = made_by(IOTA, places)
-    is_counted = counted is not None and integer(counted.attributes["iota_dimension"]) == dim
+    is_counted = counts_along(places) == (dim, 0)
     if not is_counted or not is_zero(op.operands[3]) or (is_float and is_read(op.results[0])):
         return
     straight = unturned(op, [dim], function)

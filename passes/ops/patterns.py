@@ -9,13 +9,17 @@ from dtensor.passes.ops.attributes import (
     constant_numbers,
     constant_of,
     fill_number,
+    integer,
     integers,
     pad_numbers,
     shape_of,
+    splat_number,
     spread_dims,
 )
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.reduction import Reduction
+
+_ADD, _BROADCAST = "stablehlo.add", "stablehlo.broadcast_in_dim"
 
 
 def is_zero(value: Value) -> bool:
@@ -39,6 +43,24 @@ def zeros_around(value: Value) -> tuple[Value, list[tuple[int, int]]] | None:
     return pad.operands[0], list(zip(lows, highs, strict=True))
 
 
+def counts_along(value: Value) -> tuple[int, int] | None:
+    """The dimension along which a value counts its elements, and the first number; None if none."""
+    op = maker_of(value)
+    if op is not None and op.name == "stablehlo.iota":
+        return integer(op.attributes["iota_dimension"]), 0
+    if op is None or op.name not in (_ADD, _BROADCAST):
+        return None
+    found, operand = counts_along(op.operands[0]), op.operands[0]
+    if found is None:
+        return None
+    dim, first = found
+    if op.name == _BROADCAST:
+        along = spread_dims(op)[dim]
+        return (along, first) if shape_of(operand)[dim] == shape_of(value)[along] else None
+    number = splat_number(op.operands[1])
+    return (dim, first + int(number)) if number is not None and number.is_integer() else None
+
+
 def spreads_in_place(op: ir.Operation) -> bool:
     """Whether each dimension of what a broadcast_in_dim reads is the same one of the result."""
     dims = integers(op.attributes["broadcast_dimensions"])
@@ -48,9 +70,6 @@ def spreads_in_place(op: ir.Operation) -> bool:
 def adds(op: ir.Operation) -> bool:
     """Whether an op combines elements by adding them up, as its body says."""
     return combiner(op.regions[0]) is Reduction.SUM
-
-
-_ADD = "stablehlo.add"
 
 
 def terms_of(op: ir.Operation) -> list[Value]:
@@ -95,7 +114,7 @@ def keeps_all_but_ones(op: ir.Operation) -> bool:
 
 def adds_ones(op: ir.Operation) -> bool:
     """Whether an op does nothing but add dimensions of one element, or leave some out."""
-    if op.name == "stablehlo.broadcast_in_dim":
+    if op.name == _BROADCAST:
         dims = spread_dims(op)
         if dims != sorted(dims):
             return False
