@@ -18,7 +18,6 @@ from dtensor.dialect.mlir import ir
 if TYPE_CHECKING:
     from dtensor.passes.cost.machine import Machine
     from dtensor.passes.cost.model import CostModel
-    from dtensor.passes.cuts.shards import Shards
     from dtensor.passes.derivation import Checker
     from dtensor.passes.graph import Graph, OpReader
     from dtensor.passes.ledger import Ledger
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from dtensor.passes.propagation.planned import PlannedLayouts
     from dtensor.passes.propagation.propagate import Ahead
     from dtensor.passes.reports.cost import CostReport
+    from dtensor.passes.rewriting.shards import Shards
 
 
 class PassOptionError(CompileError):
@@ -159,7 +159,7 @@ class PassState:
     def shards_of(self, function: ir.Operation) -> Shards:
         """Those of the main function, read once for rewrites that leave it as it is."""
         if self._shards is None:
-            from dtensor.passes.cuts.shards import Shards
+            from dtensor.passes.rewriting.shards import Shards
 
             self._shards = Shards(function, self)
         return self._shards

@@ -5,14 +5,12 @@ shard. JAX writes them as slices, pads and concatenations of sizes that no mesh 
 patterns here write them as `dtensor.splice`, as windows that know their padding, or as choices
 between values, of sizes that it divides. Shards then exchange the rows that they lack: halos.
 
-What all patterns read:
+What all patterns read, beside `rewriting/`:
 
 - `pieces.py`: which elements of which values stand where in a value, along one dimension.
 - `elementwise.py`: what is computed of each element by itself, and so of slices as well.
 - `modes.py`: with which of its own elements a value was padded, as `jnp.pad` does in its modes.
 - `windows.py`: how the windows of a convolution or a reduction walk.
-- `shards.py`: which dimensions layouts split, before anything is planned.
-- `rewriting.py`: the function at hand, and what is erased of it; `names.py`: what cuts are.
 
 The patterns, in the order in which `fuse.py` rewrites them:
 

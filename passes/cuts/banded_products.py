@@ -14,13 +14,13 @@ import numpy as np
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.frames import Frames
-from dtensor.passes.cuts.names import CONVERT, DOT
-from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import dot_sides, element_of, shape_of
 from dtensor.passes.ops.contraction import product
 from dtensor.passes.ops.elements import holds_floats
 from dtensor.passes.ops.numbers import Numbers, known_floats
+from dtensor.passes.rewriting.names import CONVERT, DOT
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import Shards
 
 _LEAST = 4  # times as many elements as a frame has
 _BYTE = 255

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import CONCATENATE, CUTS, PAD, RESHAPE
-from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import integer, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.rewriting.names import CONCATENATE, CUTS, PAD, RESHAPE
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import Shards
 
 
 def cut_rows(function: Rewriting) -> None:

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dtensor.dialect.mlir import Value, ir, made_by
-from dtensor.passes.cuts.names import CUTS, PAD, SLICE
-from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source
-from dtensor.passes.cuts.rewriting import Rewriting
+from dtensor.passes.cuts.pieces import Piece, Pieces, Source
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
 from dtensor.passes.cuts.uses import UPDATES, USES, replaced_use
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
+from dtensor.passes.rewriting.names import CUTS, PAD, SLICE
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import At
 
 _FEW = 8  # times as many elements are there already
 

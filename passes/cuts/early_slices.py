@@ -15,7 +15,9 @@ from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import integers_attr, place_behind, with_sizes
 from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.known_windows import update_of, updated_place
-from dtensor.passes.cuts.names import (
+from dtensor.passes.cuts.pieces import Operands, cut, kept_of, without_dim
+from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.rewriting.names import (
     CONCATENATE,
     CUTS,
     DYNAMIC_UPDATE_SLICE,
@@ -25,9 +27,7 @@ from dtensor.passes.cuts.names import (
     SLICE,
     TRANSFORM,
 )
-from dtensor.passes.cuts.pieces import At, Operands, cut, kept_of, without_dim
-from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.rewriting.shards import At, Shards
 
 _SHARE = 4  # of a dimension is few: its owners give it to all
 

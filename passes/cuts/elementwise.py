@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 
 from dtensor.dialect.mlir import ir, maker_of
-from dtensor.passes.cuts.names import BROADCAST, REDUCE, RESHAPE, TRANSPOSE
-from dtensor.passes.cuts.pieces import At
 from dtensor.passes.ops.attributes import integers, shape_of, spread_dims
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.rewriting.names import BROADCAST, REDUCE, RESHAPE, TRANSPOSE
+from dtensor.passes.rewriting.shards import At
 
 
 def read_along(op: ir.Operation, dim: int) -> dict[int, int] | None:

@@ -15,12 +15,10 @@ from dtensor.passes.cuts.joined_pads import join_pads
 from dtensor.passes.cuts.known_positions import write_as_cuts
 from dtensor.passes.cuts.merges import keep_apart
 from dtensor.passes.cuts.moved_terms import move_terms
-from dtensor.passes.cuts.names import CUTS, DOT, INDEXED, RESHAPE, REVERSE, WINDOWED
 from dtensor.passes.cuts.narrow_moves import move_narrow
 from dtensor.passes.cuts.overlapped_frames import move_parts
 from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.single_cuts import cut_one_by_one, read_parts
 from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
@@ -30,6 +28,8 @@ from dtensor.passes.cuts.turned_rows import cut_elements
 from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.window_padding import cut_beside_windows, drop_idle, fuse_padding
 from dtensor.passes.functions import main_function
+from dtensor.passes.rewriting.names import CUTS, DOT, INDEXED, RESHAPE, REVERSE, WINDOWED
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 # Each rewrites what it finds of one pattern.
 CutStep = Callable[[Rewriting], None]

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dtensor.dialect.mlir import Value, ir
 from dtensor.dialect.names import PLUS_ZERO
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import ADD
 from dtensor.passes.cuts.pieces import Piece, Source
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import element_of, shape_of
 from dtensor.passes.ops.patterns import terms_of, zeros_around
+from dtensor.passes.rewriting.names import ADD
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def join_pads(function: Rewriting) -> None:

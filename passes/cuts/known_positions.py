@@ -27,7 +27,13 @@ from dtensor.passes.cuts.known_windows import (
     of_dynamic_slice,
     update_kind,
 )
-from dtensor.passes.cuts.names import (
+from dtensor.passes.cuts.nearby import Nearby
+from dtensor.passes.cuts.runs import Runs, box
+from dtensor.passes.ops.attributes import integers, is_identity, shape_of
+from dtensor.passes.ops.indexing import ANY_INDEX, IndexNumbers
+from dtensor.passes.ops.numbers import Numbers, nearly_known_integers
+from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.rewriting.names import (
     CUTS,
     DYNAMIC_SLICE,
     DYNAMIC_UPDATE_SLICE,
@@ -35,15 +41,8 @@ from dtensor.passes.cuts.names import (
     INDEXED,
     SCATTER,
 )
-from dtensor.passes.cuts.nearby import Nearby
-from dtensor.passes.cuts.pieces import At
-from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.runs import Runs, box
-from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.attributes import integers, is_identity, shape_of
-from dtensor.passes.ops.indexing import ANY_INDEX, IndexNumbers
-from dtensor.passes.ops.numbers import Numbers, nearly_known_integers
-from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import At, Shards
 
 _FEW = 2  # runs; more of them may be exchanged blocks
 Said = Runs | Frames | Columns | PositionDigits | Nearby  # what known positions are

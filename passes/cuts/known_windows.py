@@ -8,12 +8,12 @@ import numpy as np
 
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import BROADCAST, DYNAMIC_UPDATE_SLICE, SCATTER
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.scatter import overwrites
+from dtensor.passes.rewriting.names import BROADCAST, DYNAMIC_UPDATE_SLICE, SCATTER
 
 
 def of_dynamic_slice(op: ir.Operation, made: list[ir.Operation]) -> Value | None:

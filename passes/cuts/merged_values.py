@@ -8,12 +8,12 @@ from typing import TypeAlias
 from dtensor.dialect.mlir import Value, ir, maker_of, operation_of, users
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.merged_dims import MergedDims, among, sizes_of, starts_of
-from dtensor.passes.cuts.names import BROADCAST, DOT, REDUCE, RESHAPE, TRANSPOSE
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.ops.attributes import elements_of, integer, integers, shape_of, splat_of
 from dtensor.passes.ops.rows import IOTA
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.rewriting.names import BROADCAST, DOT, REDUCE, RESHAPE, TRANSPOSE
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 Apart: TypeAlias = tuple[Value, MergedDims]  # what was merged, and how
 

@@ -30,7 +30,9 @@ from dtensor.passes.cuts.merged_dims import (
     with_units,
 )
 from dtensor.passes.cuts.merged_values import Merges, counted, is_elementwise
-from dtensor.passes.cuts.names import (
+from dtensor.passes.ops.attributes import dot_sides, integers, is_marked, shape_of
+from dtensor.passes.ops.indexing import IndexNumbers
+from dtensor.passes.rewriting.names import (
     BROADCAST,
     CONCATENATE,
     DOT,
@@ -43,9 +45,7 @@ from dtensor.passes.cuts.names import (
     TOP_K,
     TRANSPOSE,
 )
-from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.ops.attributes import dot_sides, integers, is_marked, shape_of
-from dtensor.passes.ops.indexing import IndexNumbers
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def keep_apart(function: Rewriting) -> None:

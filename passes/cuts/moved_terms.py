@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from dtensor.dialect.mlir import Value, ir, maker_of, reader_of
 from dtensor.dialect.names import PLUS_ZERO
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import ADD, CONCATENATE, PAD, REVERSE
 from dtensor.passes.cuts.padding_gradients import Sums, is_nothing
 from dtensor.passes.cuts.pieces import Piece, Pieces, Source
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
 from dtensor.passes.ops.attributes import element_of, integers, shape_of
 from dtensor.passes.ops.patterns import is_zero
+from dtensor.passes.rewriting.names import ADD, CONCATENATE, PAD, REVERSE
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _NEAR = 3  # operations between padded rows and a term
 _FEW = 8  # times as long is a sum as terms of few of its rows

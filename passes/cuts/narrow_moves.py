@@ -10,11 +10,11 @@ from __future__ import annotations
 from dtensor.dialect.mlir import Value, ir, maker_of, reader_of
 from dtensor.dialect.names import SPLICE
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import CONVERT, CUTS, REVERSE, WINDOWED
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import element_of, elements_of, itemsize, shape_of
 from dtensor.passes.ops.narrow import Narrow
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.rewriting.names import CONVERT, CUTS, REVERSE, WINDOWED
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _MOVES = CUTS | {REVERSE, SPLICE}  # of what shards may fetch of others
 _MORE = 2  # times as many elements are converted at most

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.known_windows import update_kind, update_of, window_place
-from dtensor.passes.cuts.names import (
+from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
+from dtensor.passes.ops.magnitude import zero_where
+from dtensor.passes.ops.patterns import is_zero
+from dtensor.passes.rewriting.names import (
     BROADCAST,
     CONCATENATE,
     DYNAMIC_UPDATE_SLICE,
@@ -19,10 +22,7 @@ from dtensor.passes.cuts.names import (
     TRANSFORM,
     TRANSPOSE,
 )
-from dtensor.passes.cuts.pieces import At
-from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
-from dtensor.passes.ops.magnitude import zero_where
-from dtensor.passes.ops.patterns import is_zero
+from dtensor.passes.rewriting.shards import At
 
 _DEEPEST = 60  # operations one behind the other
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import with_sizes
-from dtensor.passes.cuts.names import PAD, REDUCE, RESHAPE, SLICE
 from dtensor.passes.cuts.pieces import kept_of
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import integers, is_identity, pad_numbers, shape_of
 from dtensor.passes.ops.patterns import adds, is_zero
 from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.rewriting.names import PAD, REDUCE, RESHAPE, SLICE
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _MOST = 16  # parts that are moved one by one
 

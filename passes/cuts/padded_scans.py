@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import CONCATENATE, PAD, REDUCE_WINDOW, SLICE
 from dtensor.passes.cuts.pieces import repeated_row
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.scans import CumulativeWindow
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.ops.attributes import fill_number, integer, pad_numbers, shape_of, slice_numbers
 from dtensor.passes.ops.padding import PART
 from dtensor.passes.program import RETURNS
+from dtensor.passes.rewriting.names import CONCATENATE, PAD, REDUCE_WINDOW, SLICE
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import Shards
 
 
 def scan_within(function: Rewriting) -> None:

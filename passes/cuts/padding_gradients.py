@@ -15,7 +15,11 @@ from dtensor.dialect.ends import WRAP, Ends, Folds
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of, users
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.modes import ModePadding, padding_of
-from dtensor.passes.cuts.names import (
+from dtensor.passes.cuts.pieces import Piece, Reader
+from dtensor.passes.cuts.windows import Windows
+from dtensor.passes.ops.attributes import integers, shape_of, splat_number, spread_dims
+from dtensor.passes.ops.patterns import adds
+from dtensor.passes.rewriting.names import (
     ADD,
     BROADCAST,
     CONVOLUTION,
@@ -26,10 +30,6 @@ from dtensor.passes.cuts.names import (
     SLICE,
     WINDOWED,
 )
-from dtensor.passes.cuts.pieces import Piece, Reader
-from dtensor.passes.cuts.windows import Windows
-from dtensor.passes.ops.attributes import integers, shape_of, splat_number, spread_dims
-from dtensor.passes.ops.patterns import adds
 
 _DEEPEST = 30  # operations one behind the other
 _MOST = 30  # pieces that are added

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import BROADCAST, CONCATENATE, CUTS, PAD, RESHAPE, REVERSE, SLICE
 from dtensor.passes.ops.attributes import (
     integer,
     integers,
@@ -21,11 +20,19 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
     spread_dims,
 )
+from dtensor.passes.rewriting.names import (
+    BROADCAST,
+    CONCATENATE,
+    CUTS,
+    PAD,
+    RESHAPE,
+    REVERSE,
+    SLICE,
+)
+from dtensor.passes.rewriting.shards import At
 
 _DEEPEST = 100  # operations one behind the other
 _MOST_ROWS = 8  # that are put around a value one by one
-
-At = tuple[Value, int]  # a value and one of its dimensions
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from dtensor.dialect.mlir import Value, ir, operation_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import integers_attr, matrix_attr
-from dtensor.passes.cuts.names import REDUCE_WINDOW
 from dtensor.passes.cuts.windows import Windows
 from dtensor.passes.ops.attributes import is_identity, shape_of, splat_number
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.scans import scans
+from dtensor.passes.rewriting.names import REDUCE_WINDOW
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dtensor.dialect.mlir import Value, ir, made_by, users
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import place_behind
-from dtensor.passes.cuts.names import CONCATENATE, SLICE
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import integer, shape_of, slice_numbers
 from dtensor.passes.ops.padding import PART
+from dtensor.passes.rewriting.names import CONCATENATE, SLICE
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _FEW = 4  # of fewer equal parts, one is a block: it is cut as all are laid out
 _Stretch = tuple[int, int, int]  # where it begins and ends, and its stride

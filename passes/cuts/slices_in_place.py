@@ -17,9 +17,9 @@ from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.elementwise import computed_of, read_along
-from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source, cut, merged, without_dim
-from dtensor.passes.cuts.shards import Shards
+from dtensor.passes.cuts.pieces import Piece, Pieces, Source, cut, merged, without_dim
 from dtensor.passes.ops.attributes import CONSTANT, integer, itemsize, shape_of, splat_of
+from dtensor.passes.rewriting.shards import At, Shards
 
 _DEEPEST = 100  # operations one behind the other
 _NEAREST = 20  # values that are looked at for a slice among them

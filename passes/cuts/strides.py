@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import place_behind
-from dtensor.passes.cuts.names import CUTS, PAD, SLICE
 from dtensor.passes.cuts.pieces import kept_of
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
 from dtensor.passes.ops.padding import PART
+from dtensor.passes.rewriting.names import CUTS, PAD, SLICE
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def split_strides(function: Rewriting) -> None:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from dtensor.dialect.mlir import Value, ir, made_by, reader_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import ADD, PAD
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import pad_numbers, shape_of
 from dtensor.passes.ops.patterns import terms_of, zeros_around
+from dtensor.passes.rewriting.names import ADD, PAD
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 class _Padded(NamedTuple):

@@ -15,13 +15,19 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.early_slices import DimPart, Parts, cut_slice
 from dtensor.passes.cuts.known_windows import update_of, updated_place
-from dtensor.passes.cuts.names import DYNAMIC_UPDATE_SLICE, SCATTER, SLICE, TRANSFORM, TRANSPOSE
 from dtensor.passes.cuts.nonzero import NonZero, Stretch, length_of
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import integers, shape_of, slice_numbers
 from dtensor.passes.ops.four_steps import LENGTH, transform_kind
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.ops.transform_rows import Kind
+from dtensor.passes.rewriting.names import (
+    DYNAMIC_UPDATE_SLICE,
+    SCATTER,
+    SLICE,
+    TRANSFORM,
+    TRANSPOSE,
+)
+from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.split_transforms import SplitTransform
 
 _SHARE = 2  # of a dimension is kept at most

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, made_by, users
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import PAD, RESHAPE, SLICE
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
 from dtensor.passes.ops.padding import PART
+from dtensor.passes.rewriting.names import PAD, RESHAPE, SLICE
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def cut_elements(function: Rewriting) -> None:

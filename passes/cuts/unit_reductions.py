@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, ir, users
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import CUTS, REDUCE
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.patterns import adds_ones
 from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.rewriting.names import CUTS, REDUCE
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def keep_units(function: Rewriting) -> None:

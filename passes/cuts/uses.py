@@ -10,12 +10,12 @@ from dtensor.dialect.mlir import Value, ir, made_by, operation_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.known_windows import known_place, update_kind, update_of, window_place
-from dtensor.passes.cuts.names import DYNAMIC_UPDATE_SLICE, REDUCE, RESHAPE, SCATTER, SLICE
 from dtensor.passes.cuts.runs import Run, box
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.indexing import IndexNumbers
+from dtensor.passes.rewriting.names import DYNAMIC_UPDATE_SLICE, REDUCE, RESHAPE, SCATTER, SLICE
 
 UPDATES = frozenset((SCATTER, DYNAMIC_UPDATE_SLICE))
 USES = UPDATES | {REDUCE}

@@ -20,17 +20,7 @@ from dtensor.dialect.mlir import Value, ir, made_by, maker_of, reader_of, users
 from dtensor.dialect.names import ENDS, FILL
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import matrix_attr
-from dtensor.passes.cuts.names import (
-    CONVERT,
-    CONVOLUTION,
-    CUTS,
-    PAD,
-    SELECT_AND_SCATTER,
-    SLICE,
-    WINDOWED,
-)
 from dtensor.passes.cuts.pieces import kept_of
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.windows import Windows
 from dtensor.passes.ops.attributes import (
     CONSTANT,
@@ -40,6 +30,16 @@ from dtensor.passes.ops.attributes import (
     slice_numbers,
 )
 from dtensor.passes.ops.patterns import without_ones
+from dtensor.passes.rewriting.names import (
+    CONVERT,
+    CONVOLUTION,
+    CUTS,
+    PAD,
+    SELECT_AND_SCATTER,
+    SLICE,
+    WINDOWED,
+)
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _EXACT = 2**53  # no two integers up to it are the same as floats
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from dtensor.dialect.ends import walked, write_ends, write_folds
 from dtensor.dialect.mlir import ir
 from dtensor.passes.creation import integers_attr, matrix_attr
-from dtensor.passes.cuts.names import REDUCE_WINDOW
 from dtensor.passes.ops.rule import OpInfo, Window
 from dtensor.passes.ops.scans import scans
 from dtensor.passes.ops.windows import windows_of
+from dtensor.passes.rewriting.names import REDUCE_WINDOW
 
 
 @dataclass

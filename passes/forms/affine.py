@@ -15,7 +15,6 @@ from itertools import product
 
 from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.disjoint_sets import DisjointSets
 from dtensor.passes.forms.affine_maps import composed
 from dtensor.passes.forms.carries import Carries, kind_of_elements
@@ -28,6 +27,7 @@ from dtensor.passes.ops.elementwise import SUMS
 from dtensor.passes.ops.linear import CoupledDims, adds_to, kept_dims
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.program import BARRIER, read_by
+from dtensor.passes.rewriting.shards import Shards
 
 _NOTHING: frozenset[int] = frozenset()
 _MOST = 4  # parts of carries that depend on each other: combining n takes n^3 products

@@ -16,7 +16,6 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of
 from dtensor.dialect.names import DIM, REVERSE, SCAN
 from dtensor.passes.builder import Builder, filling
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.runs import Runs
 from dtensor.passes.cuts.scans import CumulativeWindow
 from dtensor.passes.ops.attributes import integer, shape_of
@@ -27,6 +26,7 @@ from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.patterns import adds_ones
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.program import copy_to
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _MOST_WORKS = 16  # operations between the running maximum and the lookup, or before it
 

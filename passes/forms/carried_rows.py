@@ -16,13 +16,13 @@ import numpy as np
 from dtensor.dialect.mlir import Value, every, ir, is_read, ops_of, users
 from dtensor.passes.builder import Builder, filling, new_block
 from dtensor.passes.creation import with_sizes
-from dtensor.passes.cuts.names import DYNAMIC_SLICE
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_forms import is_split, say_changes, say_numbers
 from dtensor.passes.forms.trips import RowAccess, Trips, start_operand, touched_sizes
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.numbers import Numbers
 from dtensor.passes.program import copy_to
+from dtensor.passes.rewriting.names import DYNAMIC_SLICE
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _MOST = 4  # trips ago
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, ops_of, reader_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.trips import Trips
 from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.ops.custom_calls import widened_call
@@ -21,6 +20,7 @@ from dtensor.passes.ops.elementwise import SUMS
 from dtensor.passes.ops.rows import rows_flops
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CALLS, CUSTOM_CALL, RETURNS, read_by, walk
+from dtensor.passes.rewriting.shards import Shards
 
 FEW = 1 << 16  # flops of a trip that is not worth dividing among devices
 

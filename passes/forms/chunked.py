@@ -22,8 +22,6 @@ from dtensor.dialect.mlir import Value, ir, is_read, operation_of
 from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import with_sizes
-from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.affine import Affine
 from dtensor.passes.forms.carried_rows import carry_read_rows
 from dtensor.passes.forms.carries import Carries, ways
@@ -35,6 +33,8 @@ from dtensor.passes.forms.trips import RowAccess, Trips
 from dtensor.passes.forms.turns import BlockedBody, NotBatched, Values
 from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.loops import counted_loop
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import Shards
 
 _LEAST = 2  # trips of a block, if it passes anything on
 

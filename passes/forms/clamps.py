@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.carries import Carries, kind_of_elements
 from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.turns import BlockedBody, Values, needed
@@ -21,6 +20,7 @@ from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.program import read_by
+from dtensor.passes.rewriting.shards import Shards
 
 # Which operands may depend on what is carried, and how many of them at once.
 _SIDES = {

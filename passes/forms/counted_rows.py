@@ -13,11 +13,11 @@ import numpy as np
 
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_places import counted_along
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def replace_counts(op: ir.Operation, function: Rewriting) -> None:

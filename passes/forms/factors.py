@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dtensor.dialect import build
 from dtensor.dialect.callbacks import TARGET, target_of
 from dtensor.dialect.mlir import ir, made_by, users
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.scalars import attributes_of
 from dtensor.passes.ops.attributes import (
     direction_of,
@@ -16,6 +15,7 @@ from dtensor.passes.ops.attributes import (
     spread_dims,
 )
 from dtensor.passes.ops.patterns import counts_along, is_zero
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 # What gives reflectors and R, and what multiplies the reflectors.
 _CALLS = {

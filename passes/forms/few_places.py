@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import integers_attr
-from dtensor.passes.cuts.names import DYNAMIC_SLICE, GATHER, SLICE
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_places import RowPlaces
 from dtensor.passes.ops.attributes import integers, shape_of
 from dtensor.passes.ops.counting import known_places
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.loops import numbered, take
 from dtensor.passes.ops.numbers import known_integers
+from dtensor.passes.rewriting.names import DYNAMIC_SLICE, GATHER, SLICE
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 MOST_PLACES = 16  # places; of more, sorting is simpler
 

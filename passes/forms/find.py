@@ -11,13 +11,13 @@ from typing import ClassVar
 from dtensor.dialect.diagnostics import LocatedError, error, from_mlir
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
-from dtensor.passes.cuts.names import CONCATENATE, SORT
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.joined import carry_parts
 from dtensor.passes.forms.scans import replace_scans
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CUSTOM_CALL, WHILE
+from dtensor.passes.rewriting.names import CONCATENATE, SORT
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _GATHER = "stablehlo.gather"
 _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads

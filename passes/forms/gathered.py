@@ -15,7 +15,6 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.dialect.names import DOT_NUMBERS, GATHER_NUMBERS, PRECISION, SLICE_SIZES
 from dtensor.passes.builder import Builder, Operand
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.walked import Walks, labels_of, moved_walks
 from dtensor.passes.ops.attributes import (
     dot_sides,
@@ -30,6 +29,7 @@ from dtensor.passes.ops.elements import element_kind, holds_floats
 from dtensor.passes.ops.indexing import indexed_dims
 from dtensor.passes.ops.known import never_infinite
 from dtensor.passes.ops.numbers import nearly_known_integers
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 Dims = list[list[int]]  # per dimension of a value, the dimensions of the gather that it walks
 Pairs = list[tuple[int, int]]

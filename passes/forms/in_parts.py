@@ -9,12 +9,12 @@ from itertools import pairwise
 from dtensor.dialect.mlir import Value, ir, ops_of, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import Shape, with_sizes
-from dtensor.passes.cuts.names import CONCATENATE, SLICE
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.graph import Node
 from dtensor.passes.ops.attributes import integer, shape_of, slice_numbers
 from dtensor.passes.ops.rows import fit_rows
 from dtensor.passes.program import BARRIER, BRANCHES, WHILE, holds_program
+from dtensor.passes.rewriting.names import CONCATENATE, SLICE
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def is_cut(op: ir.Operation, dim: int) -> bool:

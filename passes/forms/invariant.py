@@ -8,12 +8,12 @@ have to be kept.
 from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, every, ir, operation_of, ops_of
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import elements_of
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.opdef import UNKNOWN
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CONTROL, copy_to, never_changed_in
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _SMALLER = 2  # times, than the largest operand
 

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, made_by, users
-from dtensor.passes.cuts.names import CONCATENATE, RESHAPE
-from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.in_parts import PartWriter, is_cut, is_join
 from dtensor.passes.graph import ARGUMENT, CARRY, CONSTRAINT, JOINTS, OP, RESULT, Graph, Node
 from dtensor.passes.ops.attributes import integer, shape_of, slice_numbers
 from dtensor.passes.ops.rows import passing_factors, reduced_factors
 from dtensor.passes.ops.shape import regroup
+from dtensor.passes.rewriting.names import CONCATENATE, RESHAPE
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import Shards
 from dtensor.passes.uneven.classes import ValueDim
 
 _MOST = 32  # parts: each operation is written for every part

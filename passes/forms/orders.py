@@ -13,7 +13,6 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, ops_of, users
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, filling
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.ranks import FewRead, stands_before
 from dtensor.passes.ops.attributes import (
     direction_of,
@@ -30,6 +29,7 @@ from dtensor.passes.ops.elements import holds_places
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.patterns import counts_along, is_zero
 from dtensor.passes.ops.rule import OpInfo
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _DEEP = 6  # operations between places and what is read there
 _LEAST = 8  # shards: of fewer, all that is read is sent as fast as it is sorted

@@ -16,8 +16,6 @@ from dtensor.dialect.mlir import Value, ir, ops_of, users
 from dtensor.dialect.names import DOT_NUMBERS, SLICE_SIZES
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import integers_attr
-from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.expansion.indices import signed_index
 from dtensor.passes.forms.walked import (
     Walks,
@@ -50,6 +48,8 @@ from dtensor.passes.ops.indexing import (
 from dtensor.passes.ops.linear import kept_dims
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import Shards
 
 _MOST = 16  # operations per element that is picked: more of them had better be divided
 _LEAST = 2  # times as much would be sent otherwise

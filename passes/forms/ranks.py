@@ -9,7 +9,6 @@ from itertools import accumulate, pairwise
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, maker_of, ops_of, users
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.expansion.indices import index_element
 from dtensor.passes.forms.few_places import MOST_PLACES, Places, Read, taken
 from dtensor.passes.forms.row_places import RowPlaces
@@ -20,6 +19,7 @@ from dtensor.passes.ops.comparators import compare_by
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.keys import orders
 from dtensor.passes.ops.loops import numbered
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def replace_sort(sort: ir.Operation, function: Rewriting) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, every, ir, maker_of, operation_of, ops_of, users
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import DYNAMIC_UPDATE_SLICE, SCATTER
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.trips import RowAccess, Trips
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.loops import numbered
 from dtensor.passes.ops.patterns import is_zero
+from dtensor.passes.rewriting.names import DYNAMIC_UPDATE_SLICE, SCATTER
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def say_numbers(trips: Trips, function: Rewriting) -> None:

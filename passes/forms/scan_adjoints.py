@@ -13,7 +13,6 @@ from functools import partial
 from dtensor.dialect.mlir import Value, ir, operation_of, users
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import with_sizes
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.disjoint_sets import DisjointSets
 from dtensor.passes.forms.affine_maps import composed
 from dtensor.passes.forms.scalars import scanned
@@ -21,6 +20,7 @@ from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.terms import Term, evaluated
 from dtensor.passes.ops.attributes import elements_of, shape_of
 from dtensor.passes.ops.patterns import reverses, turned
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def write_gradient(

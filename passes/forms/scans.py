@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, users
 from dtensor.passes.builder import Builder, filling
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.levels import AssociativeScan
 from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.forms.scan_adjoints import write_gradient
@@ -18,6 +17,7 @@ from dtensor.passes.ops.patterns import reverses, turned
 from dtensor.passes.ops.rows import BodyTies
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Operations, copy_to, read_by
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def replace_scans(function: Rewriting) -> None:

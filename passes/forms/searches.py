@@ -14,13 +14,13 @@ from dtensor.dialect.mlir import (
     terminator,
 )
 from dtensor.passes.builder import filling
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.scalars import Scalars
 from dtensor.passes.ops.attributes import integers, shape_of, spread_dims
 from dtensor.passes.ops.elementwise import cone, is_scalar_work
 from dtensor.passes.ops.indexing import IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.program import never_changed_in, outside, trip_count
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _MOST_WORKS = 64  # operations, one after another, that compare a query with what the table has
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.carries import FEW, Carries
 from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.ops.attributes import shape_of, size_bytes
@@ -21,6 +20,7 @@ from dtensor.passes.ops.rows import rows_flops
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import rule_of
 from dtensor.passes.program import read_by
+from dtensor.passes.rewriting.shards import Shards
 
 _MOST = 1 << 22  # flops of a trip: of more, any dimension is better split
 

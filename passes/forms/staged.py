@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.affine import Affine
 from dtensor.passes.forms.carries import Carries
 from dtensor.passes.forms.clamps import Clamps
 from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.program import read_by
+from dtensor.passes.rewriting.shards import Shards
 
 _MOST = 3  # stages: blocks run their trips once for each, and once more
 

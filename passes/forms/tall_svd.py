@@ -13,12 +13,12 @@ from dtensor.dialect.callbacks import TARGET, target_of
 from dtensor.dialect.mlir import Value, ir, is_read
 from dtensor.dialect.names import FACTOR, PRODUCT, QR
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.forms.factors import reflectors
 from dtensor.passes.ops.attributes import BACKEND_CONFIG, backend_config, integer, shape_of
 from dtensor.passes.ops.contraction import matrix_product
 from dtensor.passes.program import CUSTOM_CALL
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import Shards
 
 _CALL = re.compile(r"lapack_([sdcz])gesdd_ffi\Z")
 _LAYOUTS: Final = ("operand_layouts", "result_layouts")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dtensor.dialect.mlir import Value, block_of, ir, maker_of, ops_of, terminator
-from dtensor.passes.cuts.names import DYNAMIC_SLICE, DYNAMIC_UPDATE_SLICE, SCATTER
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.elements import INTEGERS, element_kind
 from dtensor.passes.ops.indexing import IndexNumbers
@@ -16,6 +15,7 @@ from dtensor.passes.ops.numbers import Numbers, known_integers, of_each_trip
 from dtensor.passes.ops.padding import PART
 from dtensor.passes.ops.scatter import overwrites
 from dtensor.passes.program import counted, never_changed_in, outside, trip_count
+from dtensor.passes.rewriting.names import DYNAMIC_SLICE, DYNAMIC_UPDATE_SLICE, SCATTER
 
 _MOST = 8  # parts of what one trip reads
 

@@ -17,9 +17,6 @@ from functools import cached_property
 
 from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, ops_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import REVERSE
-from dtensor.passes.cuts.pieces import At
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.turned_trips import WalkedArrays
 from dtensor.passes.forms.turned_values import (
     Leaves,
@@ -31,6 +28,9 @@ from dtensor.passes.forms.turned_values import (
 )
 from dtensor.passes.ops.attributes import shape_of, size_bytes
 from dtensor.passes.program import WHILE
+from dtensor.passes.rewriting.names import REVERSE
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import At
 
 _MOST = 64  # values around loops
 _LOOPS = 6  # that are turned together

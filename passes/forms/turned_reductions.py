@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, ir, is_read, maker_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.turned_windows import REVERSE, unturned
 from dtensor.passes.ops.attributes import element_of, integers, shape_of
 from dtensor.passes.ops.combiners import combiner, commutes
@@ -17,6 +16,7 @@ from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.extremes import compared, extreme, reduced_extreme
 from dtensor.passes.ops.patterns import counts_along, is_zero
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 _MOST = 16  # operations between the reversal and the reduction
 

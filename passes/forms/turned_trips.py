@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from dtensor.dialect.mlir import Value, every, ir, is_read, operation_of, ops_of, terminator
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import DYNAMIC_SLICE, SCATTER
-from dtensor.passes.cuts.pieces import At
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.forms.row_forms import added_rows, say_numbers
 from dtensor.passes.forms.trips import RowAccess, Trips, start_operand, touched_sizes
 from dtensor.passes.ops.attributes import element_of, shape_of
 from dtensor.passes.ops.elements import element_kind
+from dtensor.passes.rewriting.names import DYNAMIC_SLICE, SCATTER
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import At
 
 _BITS = 32  # of an integer that any place fits into
 _TIMES = 8  # as many rows as are written may be read of what was

@@ -10,9 +10,6 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import BROADCAST, REVERSE
-from dtensor.passes.cuts.pieces import At
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import (
     CONSTANT,
     element_of,
@@ -28,6 +25,9 @@ from dtensor.passes.ops.rows import IOTA
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.ops.table import opdef, rule_of
 from dtensor.passes.program import CONTROL, CUSTOM_CALL, never_changed
+from dtensor.passes.rewriting.names import BROADCAST, REVERSE
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import At
 
 _DEEPEST = 64  # operations one behind the other
 

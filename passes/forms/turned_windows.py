@@ -22,12 +22,12 @@ from dtensor.dialect.mlir import (
 )
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import matrix_attr
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of
 from dtensor.passes.ops.combiners import commutes
 from dtensor.passes.ops.elementwise import cone
 from dtensor.passes.ops.patterns import adds_ones, keeps_all_but_ones, reverses, without_ones
 from dtensor.passes.program import copy_to
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 REVERSE: Final = "stablehlo.reverse"
 _STRIDES = "window_strides"

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.expansion.indices import index_element, signed_index
 from dtensor.passes.forms.few_places import Places, started
 from dtensor.passes.forms.row_places import RowPlaces
@@ -21,6 +20,7 @@ from dtensor.passes.ops.indexing import SCATTER, IndexNumbers
 from dtensor.passes.ops.numbers import known_integers
 from dtensor.passes.ops.patterns import adds, is_zero, zeros_around
 from dtensor.passes.ops.reduction import Reduction
+from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 @dataclass(frozen=True)

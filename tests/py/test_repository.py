@@ -77,7 +77,7 @@ def test_modules_have_a_docstring() -> None:
     assert not without, "these need a first line that says what they are for"
 
 
-MAPPED = ("", "cuts", "forms", "ops", "planning", "propagation", "relayout", "uneven")
+MAPPED = ("", "cuts", "forms", "ops", "planning", "propagation", "relayout", "rewriting", "uneven")
 
 
 @pytest.mark.parametrize("package", MAPPED, ids=lambda p: p or "passes")
@@ -138,7 +138,7 @@ def test_operations_are_made_in_their_place() -> None:
 
 # Passes that match the form of certain operations and rewrite it, and what reads no table: jax's
 # own module is checked where the compiler is not.
-MATCHES = {"passes/cuts/names.py", "runtime/splicing.py"}
+MATCHES = {"passes/rewriting/names.py", "runtime/splicing.py"}
 # A table of its own: what XLA computes again for each reader.
 MATCHES |= {"passes/reports/memory.py"}
 OPERATION = re.compile(r"(?:stablehlo|chlo)\.[a-z_]+\Z")

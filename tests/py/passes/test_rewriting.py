@@ -1,4 +1,4 @@
-"""What one rewrite erases no other one looks at: `passes/cuts/rewriting.py`."""
+"""What one rewrite erases no other one looks at: `passes/rewriting/rewriting.py`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import dtensor.passes.cuts
 import dtensor.passes.forms
 from dtensor.dialect.mlir import ir, maker_of, users
 from dtensor.passes.base import PassState
-from dtensor.passes.cuts.rewriting import Rewriting
-from dtensor.passes.cuts.shards import Shards
 from dtensor.passes.functions import main_function
 from dtensor.passes.program import Operations
+from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.shards import Shards
 from tests.py import fresh
 from tests.py.passes.run_passes import parsed
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import Value, every, ir, is_read, maker_of, operation_of, terminator
 from dtensor.passes.builder import Builder
-from dtensor.passes.cuts.names import (
+from dtensor.passes.ops.table import opdef
+from dtensor.passes.program import Operations
+from dtensor.passes.rewriting.names import (
     BROADCAST,
     CUTS,
     DOT,
@@ -26,9 +28,7 @@ from dtensor.passes.cuts.names import (
     TRANSPOSE,
     WINDOWED,
 )
-from dtensor.passes.cuts.shards import Shards
-from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import Operations
+from dtensor.passes.rewriting.shards import Shards
 
 # What is erased with the last that reads it, beside what is computed element by element.
 _ERASED = CUTS | WINDOWED | INDEXED

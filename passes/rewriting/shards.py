@@ -22,6 +22,8 @@ from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.classes import ValueDim
 from dtensor.passes.uneven.components import Beside, neighbours, split_alike
 
+At = tuple[Value, int]  # a value and one of its dimensions
+
 _TIMES = 2  # as long, of what nobody is known to split
 _SHARE = 2  # of a shard are moved at most for more than that
 
@@ -41,7 +43,7 @@ class Shards:
         self._alike: Beside | None = None
         self._splits: dict[ValueDim, int] | None = None
         self._nearly: dict[ValueDim, int] | None = None
-        self._made: dict[tuple[Value, int], tuple[Value, int]] = {}
+        self._made: dict[At, At] = {}
 
     def read(self) -> Graph:
         """The function, read with what is known of its shards."""
@@ -67,13 +69,13 @@ class Shards:
             for size, dim in zip(tensor_shape(type_) or (), layout.dims, strict=False)
         )
 
-    def fits(self, size: int, count: int, *places: tuple[Value, int]) -> bool:
+    def fits(self, size: int, count: int, *places: At) -> bool:
         """Whether `count` elements, computed as `places` are, may be computed as some of `size`."""
         return size < _TIMES * count or (
             self._most * count > size and self.count(*places) * count > size
         )
 
-    def splits(self, *places: tuple[Value, int]) -> bool:
+    def splits(self, *places: At) -> bool:
         """Whether a layout is known to split one of these dimensions of values."""
         return self.count(*places) > 1
 
@@ -82,11 +84,11 @@ class Shards:
         others = [self.count((value, d)) for d in range(len(shape_of(value))) if d != dim]
         return math.prod(others) >= self._most
 
-    def reach(self, size: int, count: int, *places: tuple[Value, int]) -> int:
+    def reach(self, size: int, count: int, *places: At) -> int:
         """By how many elements they may move: if they are few of many, by few."""
         return size if size < _TIMES * count else size // (_SHARE * self.count(*places))
 
-    def know(self, value: Value, dim: int, as_of: tuple[Value, int]) -> None:
+    def know(self, value: Value, dim: int, as_of: At) -> None:
         """A value is split as another one is, if it was made since the function was read."""
         self._made[value, dim] = self._made.get(as_of, as_of)
 
@@ -113,12 +115,12 @@ class Shards:
             self._nearly = None
             self._spread(splits, [place], self._is_even)
 
-    def count(self, *places: tuple[Value, int]) -> int:
+    def count(self, *places: At) -> int:
         """The most shards that one of the dimensions has; 1 where no layout leads to them."""
         graph, splits = self._known()
         return self._most_of(places, graph, splits)
 
-    def nearly(self, *places: tuple[Value, int]) -> int:
+    def nearly(self, *places: At) -> int:
         """Likewise, where the dimension may have some elements more or less than what is split."""
         graph, splits = self._known()
         if self._nearly is None:
@@ -126,9 +128,7 @@ class Shards:
             self._spread(self._nearly, list(splits), self._is_near)
         return self._most_of(places, graph, self._nearly)
 
-    def _most_of(
-        self, places: Sequence[tuple[Value, int]], graph: Graph, splits: dict[ValueDim, int]
-    ) -> int:
+    def _most_of(self, places: Sequence[At], graph: Graph, splits: dict[ValueDim, int]) -> int:
         found = 1
         for place in places:
             value, dim = place if place[0] in graph.number else self._made.get(place, place)
