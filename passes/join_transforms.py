@@ -16,7 +16,7 @@ from dtensor.passes.ops.transform_rows import Kind
 from dtensor.passes.program import walk
 
 _TRANSPOSE = "stablehlo.transpose"
-_MOST = 3  # dimensions that one transform may have
+_MOST_DIMS = 3  # dimensions that one transform may have
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _joined(
     """One transform for two, if their dimensions are neighbours: it stands for the last of them."""
     lengths = [*_lengths(columns.transform), *_lengths(rows)]
     rank = len(ir.RankedTensorType(given.type).shape)
-    if columns.dim != rank - len(lengths) or len(lengths) > _MOST:
+    if columns.dim != rank - len(lengths) or len(lengths) > _MOST_DIMS:
         return None
     made: list[ir.Operation] = []
     attributes = {TYPE: rows.attributes[TYPE], LENGTH: integers_attr(lengths)}

@@ -7,7 +7,7 @@ import sys
 from dtensor.dialect.diagnostics import error
 from dtensor.dialect.mlir import ir, ops_of
 
-_DEEP = 50  # what stands less deep ends no recursion
+_SAFE_DEPTH = 50  # what stands less deep ends no recursion
 
 
 def refuse_deep_regions(name: str, module: ir.Module) -> None:
@@ -21,7 +21,7 @@ def refuse_deep_regions(name: str, module: ir.Module) -> None:
         LocatedError: they do.
     """
     depth, deepest = _deepest(module.operation)
-    if depth >= _DEEP:
+    if depth >= _SAFE_DEPTH:
         error(
             deepest,
             f"{depth} regions stand in each other here, more than {name} reads with Python's "

@@ -19,7 +19,7 @@ from dtensor.passes.ops.attributes import integers
 from dtensor.passes.ops.four_steps import LENGTH, TRANSFORM, transform_attributes, transform_kind
 from dtensor.passes.ops.transform_rows import Kind, half
 
-_FEW = 4  # of so many elements one of padding is little
+_TIMES_PADDING = 4  # of so many elements one of padding is little
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class SplitTransform(Builder):
         shape = self.shape_of(value)
         others = [size for d, size in enumerate(shape) if d != dim]
         missing = -shape[-1] % self.devices
-        if any(size % self.devices == 0 for size in others) or missing * _FEW > shape[-1]:
+        if any(size % self.devices == 0 for size in others) or missing * _TIMES_PADDING > shape[-1]:
             return value
         return self.lengthened(value, len(shape) - 1, 0, shape[-1] + missing)
 

@@ -27,7 +27,7 @@ _COMBINED = (
     names.ALL_TO_ALL,
     names.COLLECTIVE_PERMUTE,
 )
-_NEAR = 8  # that come too late for the first before others are not looked at
+_MOST_LATE = 8  # that come too late for the first before others are not looked at
 
 _Group = list[CollectiveOp]
 _Key = tuple[object, ...]
@@ -106,7 +106,7 @@ def _combine_first(work: CollectiveOps, group: _Group, limit_bytes: int, moves: 
     for number, item in enumerate(group[1:], 1):
         ready: list[ir.Operation] | None = []
         if reader is not None and not is_before(item.op, reader):
-            if not moves or len(left) >= _NEAR:
+            if not moves or len(left) >= _MOST_LATE:
                 left += group[number:]
                 break
             ready = behind(item.op.operands, reader, late)

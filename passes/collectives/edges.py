@@ -38,7 +38,7 @@ from dtensor.passes.ops.attributes import element_of, integers, itemsize, shape_
 from dtensor.passes.ops.elements import joins, moved_as
 from dtensor.passes.program import Scope
 
-_NEAR = 32  # messages behind the first that may join it
+_NEAR_MESSAGES = 32  # messages behind the first that may join it
 
 _Joined = list[tuple[CollectiveOp, Piece]]
 _Readers = frozenset[int] | None  # the shards that need something; None, all
@@ -64,7 +64,7 @@ def share_edges(work: CollectiveOps) -> None:
 
 def _share_first(work: CollectiveOps, group: Sequence[CollectiveOp]) -> list[CollectiveOp]:
     """Let those join the first of a group that may; the others."""
-    first, near, left = group[0], group[1 : _NEAR + 1], list(group[_NEAR + 1 :])
+    first, near, left = group[0], group[1 : _NEAR_MESSAGES + 1], list(group[_NEAR_MESSAGES + 1 :])
     reader = Reader(work, first, _offered(work, [first, *near]))
     joined: _Joined = [(first, reader.message(first))]
     sent = set(first.op.results)

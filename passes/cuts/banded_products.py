@@ -22,7 +22,7 @@ from dtensor.passes.rewriting.names import CONVERT, DOT
 from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import Shards
 
-_LEAST = 4  # times as many elements as a frame has
+_TIMES_A_FRAME = 4  # times as many elements as a frame has
 _BYTE = 255
 
 
@@ -44,7 +44,7 @@ def _frames_of(is_read: Numbers, more: int) -> Frames | None:
     step, made = inputs // count, outputs // count
     offsets = rows - step * (columns // made)
     low, width = int(offsets.min()) - more, int(np.ptp(offsets)) + 1 + 2 * more
-    return None if _LEAST * width > inputs else Frames(low, step, count, width)
+    return None if _TIMES_A_FRAME * width > inputs else Frames(low, step, count, width)
 
 
 def write_in_blocks(function: Rewriting) -> None:

@@ -19,7 +19,7 @@ from dtensor.passes.rewriting.names import CUTS, PAD, SLICE
 from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import At
 
-_FEW = 8  # times as many elements are there already
+_TIMES_THERE = 8  # times as many elements are there already
 
 
 def fuse_chains(function: Rewriting) -> None:
@@ -119,7 +119,7 @@ class Fuser:
             piece = pieces[k]
             main = most.setdefault(piece.source, k)
             given, long = pieces[main], found.get(main, piece)
-            is_few = main != k and not piece.fills and _FEW * piece.count <= given.count
+            is_few = main != k and not piece.fills and _TIMES_THERE * piece.count <= given.count
             if is_few and long.source != given.source:
                 start = long.start - given.start + piece.start
                 found[k] = replace(piece, source=long.source, start=start)

@@ -18,7 +18,7 @@ from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.runs import Run, Runs
 from dtensor.passes.ops.numbers import Numbers
 
-_MOST = 64  # elements of a window: each is a slice
+_MOST_COLUMNS = 64  # elements of a window: each is a slice
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Columns:
 
 def _columns(positions: Numbers, size: int, is_turned: bool) -> Columns | None:
     count, few = positions.shape
-    if not 2 <= few <= _MOST or count <= few:
+    if not 2 <= few <= _MOST_COLUMNS or count <= few:
         return None
     stride = int(np.diff(positions[:, 0]).max())
     is_inside = (positions > 0) & (positions < size - 1)

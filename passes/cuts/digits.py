@@ -18,7 +18,7 @@ from dtensor.dialect.mlir import Value
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.numbers import Numbers
 
-_MOST = 6  # digits: each is a dimension
+_MOST_DIGITS = 6  # digits: each is a dimension
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PositionDigits:
             step = int(left[1] - left[0])
             # A digit begins anew wherever its step is broken.
             size = math.gcd(len(left), *(np.flatnonzero(np.diff(left) != step) + 1).tolist())
-            if size == 1 or len(sizes) == _MOST:
+            if size == 1 or len(sizes) == _MOST_DIGITS:
                 return None
             sizes.insert(0, size)
             steps.insert(0, step)

@@ -29,7 +29,7 @@ from dtensor.passes.rewriting.names import (
 )
 from dtensor.passes.rewriting.shards import At, Shards
 
-_SHARE = 4  # of a dimension is few: its owners give it to all
+_SHARE_OF_FEW = 4  # of a dimension is few: its owners give it to all
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +188,11 @@ def _few_of(value: Value, dim: int) -> Iterator[tuple[DimPart, ir.Operation]]:
         first, end = kept[dim]
         kept[dim] = 0, shape[dim]
         is_along = kept == [(0, size) for size in shape]
-        if is_along and 0 < _SHARE * (end - first) <= shape[dim]:
+        if is_along and 0 < _SHARE_OF_FEW * (end - first) <= shape[dim]:
             yield DimPart(dim, first, end - first), op
 
 
-_MOST = 100  # values looked at behind a slice
+_MOST_VALUES = 100  # values looked at behind a slice
 
 
 def cut_padded(parts: Parts, slices: Sequence[ir.Operation]) -> None:
@@ -258,7 +258,7 @@ def _read_by(at: At, *, is_any_size: bool) -> Iterator[tuple[ir.Operation, At]]:
     With `is_any_size` also behind cuts that change the size.
     """
     seen, left = {at}, [at]
-    while left and len(seen) < _MOST:
+    while left and len(seen) < _MOST_VALUES:
         value, dim = left.pop()
         op = maker_of(value)
         if op is None or len(op.results) != 1:

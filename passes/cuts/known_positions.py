@@ -44,7 +44,7 @@ from dtensor.passes.rewriting.names import (
 from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import At, Shards
 
-_FEW = 2  # runs; more of them may be exchanged blocks
+_FEW_RUNS = 2  # runs; more of them may be exchanged blocks
 Said = Runs | Frames | Columns | PositionDigits | Nearby  # what known positions are
 
 _WIDEST_STEP = 8  # from one element that is written to the next, where most are said to be
@@ -105,7 +105,7 @@ class _Access:
             return found
         row = np.atleast_1d(positions)
         runs = Runs.of(row)
-        is_few = runs is not None and len(runs.each) <= _FEW
+        is_few = runs is not None and len(runs.each) <= _FEW_RUNS
         if is_few:
             return runs
         return PositionDigits.of(row) or runs or Frames.flat(row) or Nearby.of(row, size, shards)

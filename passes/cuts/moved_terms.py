@@ -23,8 +23,8 @@ from dtensor.passes.ops.patterns import is_zero
 from dtensor.passes.rewriting.names import ADD, CONCATENATE, PAD, REVERSE
 from dtensor.passes.rewriting.rewriting import Rewriting
 
-_NEAR = 3  # operations between padded rows and a term
-_FEW = 8  # times as long is a sum as terms of few of its rows
+_NEAR_WORKS = 3  # operations between padded rows and a term
+_TIMES_FEW_ROWS = 8  # times as long is a sum as terms of few of its rows
 
 
 class MovedSums(Sums):
@@ -104,7 +104,7 @@ def move_terms(function: Rewriting) -> None:
 
 def _has_padded(op: ir.Operation) -> bool:
     """Whether a term of a sum is padded, or made of one value that is, a few operations before."""
-    waiting, seen = [(value, _NEAR) for value in op.operands], set[Value]()
+    waiting, seen = [(value, _NEAR_WORKS) for value in op.operands], set[Value]()
     while waiting:
         value, left = waiting.pop()
         maker = maker_of(value)
@@ -234,4 +234,4 @@ def _has_few(terms: Sequence[Piece], size: int) -> bool:
     counts = [term.count for term in terms]
     if any(term.fills or (term.stride == 0 and term.count > 1) for term in terms):
         return False
-    return any(_FEW * count <= size for count in counts) and max(counts) * 2 > size
+    return any(_TIMES_FEW_ROWS * count <= size for count in counts) and max(counts) * 2 > size

@@ -17,8 +17,8 @@ from dtensor.passes.rewriting.names import CONVERT, CUTS, REVERSE, WINDOWED
 from dtensor.passes.rewriting.rewriting import Rewriting
 
 _MOVES = CUTS | {REVERSE, SPLICE}  # of what shards may fetch of others
-_MORE = 2  # times as many elements are converted at most
-_NEAR = 4  # operations between a conversion and what moves, or windows
+_MORE_ELEMENTS = 2  # times as many elements are converted at most
+_NEAR_WORKS = 4  # operations between a conversion and what moves, or windows
 
 
 def move_narrow(function: Rewriting) -> None:
@@ -73,7 +73,7 @@ def _convert_behind(function: Rewriting, op: ir.Operation) -> None:
 def _convert_reshaped(function: Rewriting, value: Value) -> None:
     """Let a value that was reshaped or transposed after it was converted, be converted last."""
     moved, read = list[ir.Operation](), value
-    while (op := maker_of(read)) is not None and len(moved) < _NEAR and _only_reorders(op):
+    while (op := maker_of(read)) is not None and len(moved) < _NEAR_WORKS and _only_reorders(op):
         moved.append(op)
         read = op.operands[0]
     narrow = Narrow.of(read)
@@ -95,7 +95,7 @@ def _is_sent(function: Rewriting, *values: Value) -> bool:
     return function.shards.nearly(*places) > 1 and not all(map(_is_of_constants, values))
 
 
-def _is_of_constants(value: Value, depth: int = 2 * _NEAR) -> bool:
+def _is_of_constants(value: Value, depth: int = 2 * _NEAR_WORKS) -> bool:
     op = maker_of(value) if depth else None
     return op is not None and all(_is_of_constants(operand, depth - 1) for operand in op.operands)
 
@@ -112,4 +112,4 @@ def _is_as_large(op: ir.Operation) -> bool:
     """Whether what moves is about as many elements on either side, and of more than none."""
     operands = sum([elements_of(v) for v in op.operands if shape_of(v)])
     result = elements_of(op.results[0]) if shape_of(op.results[0]) else 0
-    return 0 < result <= _MORE * operands and operands <= _MORE * result
+    return 0 < result <= _MORE_ELEMENTS * operands and operands <= _MORE_ELEMENTS * result

@@ -19,7 +19,7 @@ from dtensor.passes.cuts.frames import Frames
 from dtensor.passes.ops.numbers import Numbers
 from dtensor.passes.ops.reduction import Reduction
 
-_PART = 4  # of a shard that its neighbours send is little
+_SHARE_SENT = 4  # of a shard that its neighbours send is little
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Nearby:
         rows = np.pad(positions, (0, parts * each - count), mode="edge").reshape(parts, each)
         rows = rows - hop * np.arange(parts)[:, None]
         low, high = (max(0, int(n) + slack) for n in (-rows.min(), rows.max() - (hop - 1)))
-        if _PART * (low + high) > hop:
+        if _SHARE_SENT * (low + high) > hop:
             return None
         return Nearby(Frames(-low, hop, parts, low + hop + high), size, count, each)
 

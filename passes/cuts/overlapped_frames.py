@@ -22,7 +22,7 @@ from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.rewriting.names import PAD, REDUCE, RESHAPE, SLICE
 from dtensor.passes.rewriting.rewriting import Rewriting
 
-_MOST = 16  # parts that are moved one by one
+_MOST_PARTS = 16  # parts that are moved one by one
 
 
 def move_parts(function: Rewriting) -> None:
@@ -92,7 +92,7 @@ class _Overlap:
         is_right = (
             not rest
             and moved > 0
-            and 1 < count <= _MOST
+            and 1 < count <= _MOST_PARTS
             and more >= moved * (count - 1)
             and kept % block == 0
             and is_zero(fill)

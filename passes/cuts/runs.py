@@ -17,7 +17,7 @@ from dtensor.passes.builder import Builder
 from dtensor.passes.ops.numbers import Numbers
 from dtensor.passes.ops.reduction import Reduction
 
-_MOST = 4  # that are put together
+_MOST_RUNS = 4  # stretches that are put together
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Runs:
                 step = int(steps[0]) if len(steps) else 1
                 return Runs((Run(int(rows[0]), step, len(rows), times),))
         breaks = np.flatnonzero(np.diff(positions) != 1) + 1
-        if len(breaks) >= _MOST:
+        if len(breaks) >= _MOST_RUNS:
             return None
         edges = [0, *breaks.tolist(), len(positions)]
         return Runs(tuple([Run(int(positions[a]), 1, b - a) for a, b in pairwise(edges)]))

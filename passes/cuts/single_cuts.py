@@ -21,7 +21,7 @@ from dtensor.passes.ops.padding import PART
 from dtensor.passes.rewriting.names import CONCATENATE, SLICE
 from dtensor.passes.rewriting.rewriting import Rewriting
 
-_FEW = 4  # of fewer equal parts, one is a block: it is cut as all are laid out
+_FEW_PARTS = 4  # of fewer equal parts, one is a block: it is cut as all are laid out
 _Stretch = tuple[int, int, int]  # where it begins and ends, and its stride
 
 
@@ -99,7 +99,7 @@ def _moves_much(size: int, kept: int, stretch: _Stretch) -> bool:
     """Whether few elements are kept, or shards of them begin far from those of all."""
     start, limit, stride = stretch
     if limit - start == kept and not (size % kept or start % kept):
-        return size >= _FEW * kept
+        return size >= _FEW_PARTS * kept
     return PART * (size - kept) > size or stride > 1
 
 

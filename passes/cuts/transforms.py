@@ -30,8 +30,8 @@ from dtensor.passes.rewriting.names import (
 from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.split_transforms import SplitTransform
 
-_SHARE = 2  # of a dimension is kept at most
-_MOST = 100  # values behind a transform that are looked at
+_SHARE_KEPT = 2  # of a dimension is kept at most
+_MOST_VALUES = 100  # values behind a transform that are looked at
 
 Dims = dict[int, int]  # of a transform's result, where they are in what is computed of it
 
@@ -93,7 +93,7 @@ def _cut_early(function: Rewriting, op: ir.Operation) -> None:
     counts = [function.shards.count((op.operands[0], d)) for d in range(len(sizes))]
     order = _order(op, {d: (counts[d] > 1, kept[d]) for d in range(len(sizes))})
     batch = range(len(sizes) - len(order))
-    dims = [d for d in (*batch, *order[:-1]) if _SHARE * kept[d] <= 1]
+    dims = [d for d in (*batch, *order[:-1]) if _SHARE_KEPT * kept[d] <= 1]
     if not dims:
         return
     if len(order) > 1:
@@ -118,7 +118,7 @@ def _slices_of(value: Value) -> list[tuple[ir.Operation, Dims]] | None:
                 found.append((op, dims))
                 continue
             left = _dims_behind(op, value, dims)
-            if left is None or len(seen) > _MOST:
+            if left is None or len(seen) > _MOST_VALUES:
                 return None
             waiting.append((op.results[0], left))
     return found
@@ -165,7 +165,7 @@ def _pad_late(function: Rewriting, op: ir.Operation) -> None:
     kept = {
         d: parts
         for d, parts in found.items()
-        if d != order[0] and parts and _SHARE * length_of(parts) <= sizes[d]
+        if d != order[0] and parts and _SHARE_KEPT * length_of(parts) <= sizes[d]
     }
     if kept:
         function.replace(op, _transformed(op, function, order, kept))

@@ -30,7 +30,7 @@ from dtensor.passes.program import BARRIER, read_by
 from dtensor.passes.rewriting.shards import Shards
 
 _NOTHING: frozenset[int] = frozenset()
-_MOST = 4  # parts of carries that depend on each other: combining n takes n^3 products
+_MOST_PARTS = 4  # parts of carries that depend on each other: combining n takes n^3 products
 
 Pair = tuple[int, int]
 CarryPart = tuple[int, tuple[int, ...]]  # of a carry: its place along the dimensions that are mixed
@@ -121,7 +121,7 @@ class Affine(Carries):
                 for one, other in zip(whole[first], whole[k], strict=True):
                     groups.join((arguments[first], one), (arguments[k], other))
         is_apart = all(groups.root(key) in mixed for key in groups.meeting())
-        return is_apart and all(len(self.parts(group)) <= _MOST for group in self.groups)
+        return is_apart and all(len(self.parts(group)) <= _MOST_PARTS for group in self.groups)
 
     def parts(self, group: Sequence[int]) -> list[CarryPart]:
         """The parts of carried values: each, or each place along its mixed dimensions."""

@@ -24,7 +24,7 @@ from dtensor.passes.program import copy_to
 from dtensor.passes.rewriting.names import DYNAMIC_SLICE
 from dtensor.passes.rewriting.rewriting import Rewriting
 
-_MOST = 4  # trips ago
+_MOST_TRIPS_AGO = 4  # a row may have been written that is carried
 
 
 def carry_read_rows(loop: ir.Operation, function: Rewriting) -> ir.Operation:
@@ -88,7 +88,7 @@ class _Array:
         step = int(written[1] - written[0])
         ago, rest = divmod(int(written[-1] - read[-1]), step)
         early = max(ago, 0)
-        if rest or ago > _MOST or (read + ago * step != written)[early:].any():
+        if rest or ago > _MOST_TRIPS_AGO or (read + ago * step != written)[early:].any():
             return False
         for trip, place in enumerate(read[:early].tolist()):
             is_new = (abs(written[:trip] - place) >= self.write.rows).all()

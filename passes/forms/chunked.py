@@ -36,7 +36,7 @@ from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import Shards
 
-_LEAST = 2  # trips of a block, if it passes anything on
+_LEAST_TRIPS = 2  # trips of a block, if it passes anything on
 
 
 def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
@@ -105,7 +105,7 @@ class _Chunked:
             for places in (read, written)
         )
         for carries in ways(trips, (Affine, Clamps, Staged, Serial)) if blocks > 1 else ():
-            is_long = trips.count >= (_LEAST if carries.mapped else 1) * blocks
+            is_long = trips.count >= (_LEAST_TRIPS if carries.mapped else 1) * blocks
             if is_long and carries.pays(shards, read_bytes, written_bytes, blocks):
                 return _Chunked(
                     carries, BlockedBody(trips, blocks, -(-trips.count // blocks)), made

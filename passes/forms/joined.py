@@ -22,7 +22,7 @@ from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import Shards
 from dtensor.passes.uneven.classes import ValueDim
 
-_MOST = 32  # parts: each operation is written for every part
+_MOST_PARTS = 32  # parts: each operation is written for every part
 
 # From which element on, before which one; and what is there, along which dimension.
 Stretch = tuple[int, int, Value, int]
@@ -39,7 +39,7 @@ def carry_parts(function: Rewriting) -> None:
             continue
         found = _Joined(graph)
         bounds = found.bounds(function.shards) if found.follow(place) and found.may_part() else []
-        if 2 < len(bounds) <= _MOST + 1:
+        if 2 < len(bounds) <= _MOST_PARTS + 1:
             dims = {graph.values[value]: dim for value, dim in found.dims.items()}
             passing = {
                 graph.nodes[k].operation: (graph.nodes[k], factor)

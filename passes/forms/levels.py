@@ -18,7 +18,7 @@ from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.rows import IOTA, is_row_work
 from dtensor.passes.program import read_by
 
-_LEAST = 4  # elements; of fewer there is nothing to recognise
+_LEAST_ELEMENTS = 4  # elements; of fewer there is nothing to recognise
 
 
 @dataclass(eq=False)
@@ -55,7 +55,7 @@ class AssociativeScan:
     def of(root: ir.Operation) -> AssociativeScan | None:
         """The scan that an operation gives, of one or more operands; None if it is none."""
         dim = woven_dim(root)
-        if dim is None or shape_of(root.results[0])[dim] < _LEAST:
+        if dim is None or shape_of(root.results[0])[dim] < _LEAST_ELEMENTS:
             return None
         scan = AssociativeScan(root, dim)
         return scan if scan._is_one() else None

@@ -31,8 +31,8 @@ from dtensor.passes.ops.patterns import counts_along, is_zero
 from dtensor.passes.ops.rule import OpInfo
 from dtensor.passes.rewriting.rewriting import Rewriting
 
-_DEEP = 6  # operations between places and what is read there
-_LEAST = 8  # shards: of fewer, all that is read is sent as fast as it is sorted
+_DEEPEST_READ = 6  # operations between places and what is read there
+_LEAST_SHARDS = 8  # of fewer, all that is read is sent as fast as it is sorted
 
 
 def replace_order(sort: ir.Operation, function: Rewriting) -> None:
@@ -61,8 +61,9 @@ def _replace(sort: ir.Operation, place: int, dim: int, function: Rewriting) -> N
     for read in _read_in_order(results[place], dim):
         value, alike = read.operands[0], _alike(values, read.operands[0])
         if alike is None:
-            is_split = read.block == sort.block and function.shards.count((value, dim)) >= _LEAST
-            if not is_split or not stands_before([value], sort, numbers):
+            is_split = function.shards.count((value, dim)) >= _LEAST_SHARDS
+            is_here = is_split and read.block == sort.block
+            if not is_here or not stands_before([value], sort, numbers):
                 continue
             alike = len(values)
             values.append(value)
@@ -74,7 +75,7 @@ def _replace(sort: ir.Operation, place: int, dim: int, function: Rewriting) -> N
         sort = _rebuilt(sort, values, range(len(values)), function)
     for read, k in reads:
         function.replace(read, sort.results[k])
-    if _is_unread(sort.results[place], _DEEP + 1) and _ignores_places(sort, place):
+    if _is_unread(sort.results[place], _DEEPEST_READ + 1) and _ignores_places(sort, place):
         _rebuilt(sort, values, [k for k in range(len(values)) if k != place], function)
 
 

@@ -51,8 +51,8 @@ from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import Shards
 
-_MOST = 16  # operations per element that is picked: more of them had better be divided
-_LEAST = 2  # times as much would be sent otherwise
+_MOST_WORKS = 16  # operations per element that is picked: more of them had better be divided
+_TIMES_SPARED = 2  # times as much would be sent otherwise
 
 
 def replace_rows(gather: ir.Operation, function: Rewriting) -> None:
@@ -204,7 +204,7 @@ class _Region:
     spared: dict[Value, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.most = _MOST * max(elements_of(row.gather.results[0]) for row in self.rows)
+        self.most = _MOST_WORKS * max(elements_of(row.gather.results[0]) for row in self.rows)
         self.labels = sorted(labels_of(self.rows[0].walked))
 
     @staticmethod
@@ -214,7 +214,7 @@ class _Region:
         Nor may it be as much as the tables hold: they could as well be gathered.
         """
         region = _Region(rows)
-        if not region._read() or _LEAST * region.sent > sum(region.spared.values()):
+        if not region._read() or _TIMES_SPARED * region.sent > sum(region.spared.values()):
             return None
         tables = {row.gather.operands[0] for row in rows}
         return region if region.sent < sum(map(elements_of, tables)) else None

@@ -29,7 +29,7 @@ from dtensor.passes.forms.levels import AssociativeScan
 from dtensor.passes.forms.terms import Term, derivative, evaluated, leaves_of, term_of
 from dtensor.passes.ops.attributes import shape_of
 
-_MOST, _MOST_ELEMENTS = 6, 1 << 18  # values that may be what a loss changes with; elements
+_MOST_VALUES, _MOST_ELEMENTS = 6, 1 << 18  # values that may be what a loss changes with; elements
 _MOST_OPERANDS = 4
 Found = tuple[Value, int, Value | None]
 
@@ -90,12 +90,12 @@ class Gradient:
         taken = [value for value in taken if maker_of(value) not in between]
         uses = [use for op in between for result in op.results for use in result.uses]
         reads = any(use.owner.operation not in inner for use in uses)
-        if not taken or not (reads or (self._is_sum and len(taken) <= _MOST)):
+        if not taken or not (reads or (self._is_sum and len(taken) <= _MOST_VALUES)):
             return False
         self._evaluate(ops, [] if reads else taken)
         known = {self._key(value): value for value in reversed(taken) if value in self.rows.known}
         read = list(known.values())[::-1]
-        before = self._before() if 0 < len(read) <= _MOST else None
+        before = self._before() if 0 < len(read) <= _MOST_VALUES else None
         if before is None:
             return False
         outer = set(self.made).difference(*[op.results for op in inner])

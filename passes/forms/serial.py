@@ -22,7 +22,7 @@ from dtensor.passes.ops.table import rule_of
 from dtensor.passes.program import read_by
 from dtensor.passes.rewriting.shards import Shards
 
-_MOST = 1 << 22  # flops of a trip: of more, any dimension is better split
+_MOST_FLOPS = 1 << 22  # flops of a trip: of more, any dimension is better split
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Serial(Carries):
     def maps(self) -> bool:
         """Find along which dimensions elements meet; whether a trip has little to do."""
         trips, groups = self.trips, CoupledDims()
-        if not self.mapped or rows_flops(trips.body) > _MOST:
+        if not self.mapped or rows_flops(trips.body) > _MOST_FLOPS:
             return False
         known = {trips.body.arguments[k] for k in self.mapped}
         for op in needed(trips, [trips.given[k] for k in self.mapped]):

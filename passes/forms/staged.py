@@ -17,7 +17,7 @@ from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.program import read_by
 from dtensor.passes.rewriting.shards import Shards
 
-_MOST = 3  # stages: blocks run their trips once for each, and once more
+_MOST_STAGES = 3  # stages: blocks run their trips once for each, and once more
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Staged(Carries):
         """Find the stages; whether there are some, and few."""
         reads = {k: self._reads(k) for k in self.mapped}
         left, known = list(self.mapped), list(self.own)
-        while left and len(self.stages) < _MOST:
+        while left and len(self.stages) < _MOST_STAGES:
             ready = [k for k in left if reads[k] <= {k, *known}]
             affine = [k for k in ready if Affine(self.trips, [k], [], known).maps()]
             rest = [k for k in ready if k not in affine]
@@ -49,7 +49,7 @@ class Staged(Carries):
                 return False
             known += [*affine, *clamped]
             left = [k for k in left if k not in known]
-        return bool(self.stages) and not left and len(self.stages) <= _MOST
+        return bool(self.stages) and not left and len(self.stages) <= _MOST_STAGES
 
     def _reads(self, k: int) -> set[int]:
         """The carried values of `mapped` that a trip reads for one."""

@@ -17,7 +17,7 @@ from dtensor.passes.ops.scatter import overwrites
 from dtensor.passes.program import counted, never_changed_in, outside, trip_count
 from dtensor.passes.rewriting.names import DYNAMIC_SLICE, DYNAMIC_UPDATE_SLICE, SCATTER
 
-_MOST = 8  # parts of what one trip reads
+_MOST_PARTS = 8  # parts of what one trip reads
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class Trips:
             return None
         if not any(np.array_equal(places, first + step * way) for way in (trips, trips[::-1])):
             return None
-        is_most = PART * (size - step * self.count) <= size and rows <= _MOST * step
+        is_most = PART * (size - step * self.count) <= size and rows <= _MOST_PARTS * step
         return RowAccess(op, dim, first, step, rows) if is_most else None
 
     def _read(self, op: ir.Operation) -> RowAccess | None:

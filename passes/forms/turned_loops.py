@@ -32,8 +32,8 @@ from dtensor.passes.rewriting.names import REVERSE
 from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import At
 
-_MOST = 64  # values around loops
-_LOOPS = 6  # that are turned together
+_MOST_VALUES = 64  # values around loops
+_MOST_LOOPS = 6  # that are turned together
 
 
 def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
@@ -55,7 +55,7 @@ def _is_split(loop: WalkedArrays, function: Rewriting) -> bool:
     """Whether rows are split that a loop reads or writes, or that they are computed of."""
     queue = dict.fromkeys([*loop.arrays, *loop.results])
     left = list(queue)
-    while left and len(queue) < _MOST:
+    while left and len(queue) < _MOST_VALUES:
         value, dim = left.pop()
         if function.shards.nearly((value, dim)) > 1:
             return True
@@ -81,7 +81,7 @@ def _joined(group: _Group, function: Rewriting) -> _Group:
         tried.update(loop.results[0] for loop in others)
         found = [each for loop in others if (each := WalkedArrays.of(loop, function)) is not None]
         found = [each for each in found if group.touches(each)]
-        if not found or len(group.loops) + len(found) > _LOOPS:
+        if not found or len(group.loops) + len(found) > _MOST_LOOPS:
             return group
         group = _Group([*group.loops, *found], function)
 
@@ -149,7 +149,7 @@ class _Group:
                     self._note_loop(op)
                 elif dim in reversed_dims(op):
                     self.turns[op.results[0]] = dim
-                elif is_plain(op) and len(queue) < _MOST:
+                elif is_plain(op) and len(queue) < _MOST_VALUES:
                     dims = range(len(shape_of(op.results[0])))
                     reads = [(rows_read(op, d) or {}).get(use.operand_number) for d in dims]
                     queue += self._new([(op.results[0], d) for d in dims if reads[d] == dim])
@@ -159,7 +159,7 @@ class _Group:
         queue = self._new([at for each in self.loops for at in each.arrays])
         for value, dim in queue:
             op = maker_of(value)
-            if op is None or op.block != self.block or len(queue) > _MOST:
+            if op is None or op.block != self.block or len(queue) > _MOST_VALUES:
                 continue
             if op.name == WHILE:
                 self._note_loop(op)

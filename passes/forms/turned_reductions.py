@@ -18,7 +18,7 @@ from dtensor.passes.ops.extremes import compared, extreme, reduced_extreme
 from dtensor.passes.ops.patterns import counts_along, is_zero
 from dtensor.passes.rewriting.rewriting import Rewriting
 
-_MOST = 16  # operations between the reversal and the reduction
+_MOST_WORKS = 16  # operations between the reversal and the reduction
 
 
 def replace_reduction(op: ir.Operation, function: Rewriting) -> None:
@@ -59,7 +59,7 @@ def _reversed_dims(value: Value) -> list[int]:
     queue = [value]
     for each in queue:
         maker = maker_of(each)
-        if maker is None or len(queue) > _MOST:
+        if maker is None or len(queue) > _MOST_WORKS:
             continue
         if maker.name == REVERSE:
             return integers(maker.attributes["dimensions"])

@@ -20,7 +20,7 @@ from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import At
 
 _BITS = 32  # of an integer that any place fits into
-_TIMES = 8  # as many rows as are written may be read of what was
+_TIMES_WRITTEN = 8  # as many rows as are written may be read of what was
 
 
 class _Site(NamedTuple):
@@ -111,7 +111,7 @@ class WalkedArrays:
             return False
         rows, size = touched_sizes(op)[write.dim], shape_of(op.operands[0])[write.dim]
         places = self.trips.number_of(op.operands[start_operand(op, write.dim)])
-        if places is None or rows > _TIMES * write.rows:
+        if places is None or rows > _TIMES_WRITTEN * write.rows:
             return False
         return 0 <= int(places.min()) and int(places.max()) <= size - rows
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 _SUMS = ("stablehlo.add", "stablehlo.subtract")  # what grows with each layer
 _MANY = 16  # readers, or arrays read: more of them decide nothing else
 _WORTH = 24  # arrays to read: for fewer, a kernel of its own takes longer to start
-_SMALL = 1024  # bytes: to compute so few again takes no longer than to read them
+_SMALL_BYTES = 1024  # bytes: to compute so few again takes no longer than to read them
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class _Block:
 
     def _saved(self, number: int, kernels: frozenset[int]) -> int:
         """How many arrays need not be read or written if one is written, and read instead."""
-        if not self.inside[number] or self._size(number) <= _SMALL:
+        if not self.inside[number] or self._size(number) <= _SMALL_BYTES:
             return 0
         if self.operations[number].name not in _SUMS:
             return 0

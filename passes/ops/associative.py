@@ -24,7 +24,7 @@ from dtensor.passes.ops.rule import FactorKind, OpInfo, OpRule, RuleBuilder
 from dtensor.passes.ops.scans import scan_bytes, totals_before
 
 Values = list[Value]
-_FEW = 16  # rows, of which it costs little to combine each pair of distance 1, 2, 4 ...
+_FEW_ROWS = 16  # rows, of which it costs little to combine each pair of distance 1, 2, 4 ...
 
 
 def scan_rule(op: OpInfo) -> OpRule:
@@ -80,7 +80,7 @@ class _Tree:
     def scanned(self) -> Values:
         """The scan of the shard."""
         levels = [self._turned(self.op.operands)]
-        if not self.axes and self._size(levels[0]) <= _FEW:
+        if not self.axes and self._size(levels[0]) <= _FEW_ROWS:
             return self._turned(self._doubled(levels[0]))
         while (size := self._size(levels[-1])) > 1:
             pairs = [self._cut(levels[-1], start, size // 2, 2) for start in (0, 1)]

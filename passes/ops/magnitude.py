@@ -23,7 +23,7 @@ from dtensor.passes.ops.known import MOVES, ZERO_OF_ZEROS
 from dtensor.passes.ops.reduction import Reduction
 
 _DEEPEST = 12  # operations one behind the other
-_MOST = 2.0**40  # its square and inverse are far from what f32 cannot hold, however it is rounded
+_LARGEST = 2.0**40  # its square and inverse are far from what f32 cannot hold, if rounded too
 
 Range = tuple[float, float]  # the least and the largest
 
@@ -62,7 +62,7 @@ def magnitude(value: Value, depth: int = _DEEPEST) -> Range | None:
         real_element(element_of(value)) in ("f32", "f64")
     )
     found = _of_result(op, depth - 1) if op is not None and is_wide else None
-    if found is None or not (found[0] == 0 or found[0] > 1 / _MOST) or found[1] > _MOST:
+    if found is None or not (found[0] == 0 or found[0] > 1 / _LARGEST) or found[1] > _LARGEST:
         return None
     return found
 

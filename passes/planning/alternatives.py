@@ -13,7 +13,7 @@ from dtensor.passes.planning.options import Strategy
 from dtensor.passes.planning.problem import Problem, ValueClass
 from dtensor.passes.sharding.specs import RankSpecs
 
-_MOST = 64  # values, those that take longest to move: of the others it is not found
+_MOST_VALUES = 64  # values, those that take longest to move: of the others it is not found
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ def alternatives(problem: Problem) -> dict[int, Alternative]:
     The nodes around a value change, all others stay as they are.
     """
     moved = {i: problem.value_seconds(i) for i in range(len(problem.values))}
-    dearest = sorted([i for i in moved if moved[i] > 0.0], key=lambda i: (-moved[i], i))[:_MOST]
+    dearest = sorted([i for i in moved if moved[i] > 0.0], key=lambda i: (-moved[i], i))
     changes = Changes(problem)
     found: dict[int, Alternative] = {}
-    for i in dearest:
+    for i in dearest[:_MOST_VALUES]:
         value = problem.values[i]
         ways = [*_made_elsewhere(changes, value), *_read_there(changes, value)]
         if ways:

@@ -25,7 +25,7 @@ _TIED = "tied"  # a result that is the next call's argument: its node is the arg
 _DOUBLINGS = 40  # of the price of a byte, until the arguments fit
 _CROSSINGS = 20  # prices at which the plan that fits meets the one that does not
 _ABOVE = 1.02  # times the price at which both cost the same, the plan that fits is the cheaper
-_LEAST = 1e-9  # seconds; a program that only hands its arguments on costs none
+_LEAST_SECONDS = 1e-9  # seconds; a program that only hands its arguments on costs none
 _GAIN = 1e-6  # of a plan's cost; less is rounding
 
 
@@ -243,7 +243,7 @@ class _Search:
         if self._least_bytes() > max_bytes:
             return None
         over = self._point(0.0)
-        price = max(over.seconds, _LEAST) / over.bytes / 4
+        price = max(over.seconds, _LEAST_SECONDS) / over.bytes / 4
         for _ in range(_DOUBLINGS):
             self.solve(price)
             under = self._point(price)

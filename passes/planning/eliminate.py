@@ -26,8 +26,8 @@ from dtensor.passes.planning.messages import Messages, least_of
 from dtensor.passes.planning.model import Costs, Model
 
 _BEST = 6  # states of a variable that the others are compared with to find dead ends
-_SMALL = 8_000  # entries; a smaller table is eliminated faster than searched for dead ends
-_LARGE = 10_000  # entries; a variable with larger tables is not searched either
+_SMALL_TABLE = 8_000  # entries; a smaller table is eliminated faster than searched for dead ends
+_LARGE_TABLE = 10_000  # entries; a variable with larger tables is not searched either
 _PARTS = 16  # of a variable's neighbours: once such a part is eliminated it is searched again
 _BETWEEN = 5  # times as many entries may be visited to eliminate what stands between two others
 _TINY = 1e-8  # of a model's costs
@@ -35,7 +35,7 @@ _STAY = 1e-7  # of a model's costs, by which the present plan is preferred among
 _GAP = 5e-4  # of the cost; where the bound is as near as that, messages have said enough
 _MET = 1e-9  # of the cost; a plan as near the bound as that is the cheapest
 _LITTLE = 300_000  # entries of all tables; where there are more and a gap is left,
-_SHARE = 0.0015  # of the bound is what the states score that are kept, or less
+_SHARE_OF_BOUND = 0.0015  # of the bound is what the states score that are kept, or less
 
 
 @dataclass
@@ -158,7 +158,7 @@ class Elimination:
         if messages.gap > _GAP and self.effort.more:
             if sum([table.size for table in self.tables.values()]) > _LITTLE:
                 at = {x: int(np.searchsorted(self.alive[x], self.start[x])) for x in self.left}
-                self.narrowed |= messages.narrow(_SHARE, at)
+                self.narrowed |= messages.narrow(_SHARE_OF_BOUND, at)
             messages.run(self.effort.more, _GAP, looks=True)
             self._begin_at(messages)
         messages.upper = min(messages.upper, self._of_start()) + _TINY  # rounding
@@ -253,9 +253,9 @@ class Elimination:
 
     def _drop_dead_ends(self, x: int) -> None:
         """Drop states that the present state, or another of the best ones, is never worse than."""
-        if len(self.alive[x]) < 2 or self._size(x) < _SMALL:
+        if len(self.alive[x]) < 2 or self._size(x) < _SMALL_TABLE:
             return
-        if sum([self.tables[scope].size for scope in self.scopes[x]]) > _LARGE:
+        if sum([self.tables[scope].size for scope in self.scopes[x]]) > _LARGE_TABLE:
             return
         tables = [_columns(self.tables[scope], scope.index(x)) for scope in self.scopes[x]]
         alive, rows = self.alive[x], np.concatenate([self.unary[x][None], *tables])

@@ -27,7 +27,7 @@ _DROP = 4  # passes after which states that are too dear are dropped
 _ROUNDING = 1e-6  # of the cost
 _LEAP = 0.5  # of the gap; a message does not go on by more
 _MET = 1e-9  # of the cost; a bound as near as that is met
-_LEAST = 1e-30  # of a model's costs; what costs less is compared with this
+_LEAST_COST = 1e-30  # of a model's costs; what costs less is compared with this
 
 least_of = np.minimum.reduce  # along the first dimension; `min` itself asks first what it is given
 
@@ -83,7 +83,7 @@ class Messages:
     @property
     def gap(self) -> float:
         """By how much the bound is below `upper`, of `upper`."""
-        return float((self.upper - self.bound) / max(abs(self.upper), _LEAST))
+        return float((self.upper - self.bound) / max(abs(self.upper), _LEAST_COST))
 
     def run(self, passes: int, gap: float, looks: bool = False) -> int:
         """Pass messages there and back until the bound stops to rise.

@@ -24,7 +24,7 @@ from dtensor.passes.planning.model import Costs, Model
 
 _PASSES = 4  # rounds of messages in a window
 _PASSES_OF_ALL = 8  # among a few states
-_FEW = 3  # states of a variable that cost least while the others stay
+_FEW_STATES = 3  # states of a variable that cost least while the others stay
 _CHEAPER = 1e-7  # of a model's costs; what is found must be cheaper by more
 _GAIN = 1e-6  # of the cost; a round among a few states that gains less is the last
 
@@ -68,7 +68,7 @@ def _few(model: Model, states: Sequence[int]) -> list[NDArray[np.intp]]:
     for x, unary in enumerate(model.unary):
         beside.append(sum([model.table(x, y)[:, states[y]] for y in model.near[x]], start=unary))
     best = [
-        sorted({state, *np.argsort(costs, kind="stable")[:_FEW].tolist()})
+        sorted({state, *np.argsort(costs, kind="stable")[:_FEW_STATES].tolist()})
         for costs, state in zip(beside, states, strict=True)
     ]
     found = [set(each) for each in best]

@@ -19,7 +19,7 @@ from dtensor.passes.planning.problem import Problem, ValueClass
 from dtensor.passes.planning.steps import Numbers
 
 _MOST_STATES = 60_000  # of all values with several users; each has its share of them
-_LEAST, _MOST = 5000, 10_000  # of one value; where its sets of copies are more, they are merged
+_LEAST_OF_VALUE, _MOST_OF_VALUE = 5000, 10_000  # where its sets of copies are more, they are merged
 _MOST_PAIRS = 40_000  # states of a value with two users, where its sets of copies are more
 _MOST_GROUPS = 200  # groups of copies that may be the dearest, per produced spec
 
@@ -44,7 +44,7 @@ def relaxed_model(problem: Problem) -> Model:
     for node in range(len(problem.now)):
         model.add_node(problem, node)
     shared = sum([len({n for n, _ in value.uses}) > 1 for value in problem.values])
-    most = min(max(_MOST_STATES // max(shared, 1), _LEAST), _MOST)
+    most = min(max(_MOST_STATES // max(shared, 1), _LEAST_OF_VALUE), _MOST_OF_VALUE)
     for value in problem.values:
         _add_value(model, problem, value, most)
     add_pairs(model, problem)
@@ -152,7 +152,7 @@ def _dearest(
     the cheapest three ways do that meet in some copy. A user of `w` pays what that is above `c`
     alone, divided by how many other users there are: together they pay for the dearest of them.
     """
-    groups = max(min(_MOST_GROUPS, _LEAST // len(produced)), 1)
+    groups = max(min(_MOST_GROUPS, _LEAST_OF_VALUE // len(produced)), 1)
     wants = np.array(wanted, np.intp)
     for spec in produced:
         alone = np.full(len(price), BIG)

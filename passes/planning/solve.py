@@ -80,7 +80,7 @@ def _solve_over(problem: Problem, axes: Moves, limits: Limits) -> bool:
 
 
 _MANY_AXES = 3  # mesh axes: then many programs have too many strategies
-_FEW = 2  # sub-axes that change together, where one after another has: three may take long
+_FEW_SUB_AXES = 2  # sub-axes that change together, where one after another has: three may take long
 _MANY_DIMS = 8  # of one tensor: three sub-axes may split it in 700 ways, and it has as many specs
 _MOST_CHOICES = 800_000  # of two neighbours, summed over all, where some are left out
 _SURELY_MANY = 1_200_000  # the same, as an estimate says that is right within a fifth there
@@ -131,7 +131,7 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool)
         _axes_in_turn(problem, axes if apart is axes else (), turns, limits)
     if apart is axes and len(axes) > _MANY_AXES:
         joined = [axes[-1] | other for other in axes[:-1]]
-        turns = [(free,) for free in joined if len(free) <= _FEW]
+        turns = [(free,) for free in joined if len(free) <= _FEW_SUB_AXES]
         _in_turn(problem, turns, replace(limits, turns=limits.joined))
     if ends_together:
         _in_turn(problem, [last, None], limits, (everything,))

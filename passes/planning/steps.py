@@ -21,7 +21,7 @@ from dtensor.passes.sharding.specs import RankSpecs, overlaps
 
 LOCAL_STEP = 0.1  # of a collective's start is what a local step takes: one more operation to run
 
-_LARGE = 1e9  # bytes of an element, so that starts do not count
+_WIDE = 1e9  # bytes of an element, so that starts do not count
 _ROWS = 256  # specs whose steps are found at once: more would leave the caches of the processor
 
 Mask = NDArray[np.bool_]
@@ -294,11 +294,11 @@ class SpecSteps:
             splits *= size if place > WHOLE else 1
         layouts = self.specs.layout_at(one), self.specs.layout_at(other)
         start = rate = 0.0
-        for step in plan(*layouts, shape, _LARGE, self.cost):
+        for step in plan(*layouts, shape, _WIDE, self.cost):
             if not step.is_local:
                 link = self.cost.axes_link(step.axes)
                 start += step.collectives * link.alpha
-                rate += step.wire_bytes / (_LARGE * math.prod(shape) * link.bytes_per_second)
+                rate += step.wire_bytes / (_WIDE * math.prod(shape) * link.bytes_per_second)
         return start, rate * splits / self.specs.splits[before]
 
 

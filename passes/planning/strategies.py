@@ -44,8 +44,8 @@ ResultPlaces = Mapping[int, frozenset[int] | None] | None  # by node; None is an
 Moves = tuple[frozenset[int], ...]  # sets of sub-axes; those of one may change together
 Free = frozenset[int] | None  # sub-axes that may change; None if each stays or is taken off
 
-_MOST = 400  # strategies of one node
-_LEAST, _ALL = 64, 6000  # of one node, at least, and of all, where few are kept
+_MOST_OF_NODE = 400  # strategies of one node
+_LEAST_OF_NODE, _MOST_OF_ALL = 64, 6000  # of one node, at least, and of all, where few are kept
 _LEAST_OF_MANY = 216  # of one node at least, where tensors have many dimensions: of 5, say, all
 _LARGE_CARRY = 65_536  # bytes
 _REPEATED = 8.0  # times what all devices compute alike is priced, where they could divide it
@@ -89,7 +89,7 @@ class Maker:
         self._used = [self._is_used(axis) for axis in range(len(specs.sizes))]
         found = block_counts(graph, min(specs.sizes, default=1), sum(self._used))
         self._blocks, self._factor_blocks, self.lacks_blocks = found
-        self.most = _MOST
+        self.most = _MOST_OF_NODE
         self.has_left_out = False  # whether some node had more strategies than were considered
 
     @property
@@ -113,8 +113,8 @@ class Maker:
 
     def keep_few(self, is_vast: bool) -> None:
         """Consider fewer strategies from now on; not so few where tensors have many dimensions."""
-        least = _LEAST_OF_MANY if is_vast else _LEAST
-        self.most = max(least, _ALL // max(len(self.graph.nodes), 1))
+        least = _LEAST_OF_MANY if is_vast else _LEAST_OF_NODE
+        self.most = max(least, _MOST_OF_ALL // max(len(self.graph.nodes), 1))
 
     def keep_all(self) -> None:
         """Leave none out from now on."""

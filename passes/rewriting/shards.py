@@ -24,8 +24,8 @@ from dtensor.passes.uneven.components import Beside, neighbours, split_alike
 
 At = tuple[Value, int]  # a value and one of its dimensions
 
-_TIMES = 2  # as long, of what nobody is known to split
-_SHARE = 2  # of a shard are moved at most for more than that
+_TIMES_AS_LONG = 2  # as long, of what nobody is known to split
+_SHARE_MOVED = 2  # of a shard are moved at most for more than that
 
 
 class Shards:
@@ -71,7 +71,7 @@ class Shards:
 
     def fits(self, size: int, count: int, *places: At) -> bool:
         """Whether `count` elements, computed as `places` are, may be computed as some of `size`."""
-        return size < _TIMES * count or (
+        return size < _TIMES_AS_LONG * count or (
             self._most * count > size and self.count(*places) * count > size
         )
 
@@ -86,7 +86,8 @@ class Shards:
 
     def reach(self, size: int, count: int, *places: At) -> int:
         """By how many elements they may move: if they are few of many, by few."""
-        return size if size < _TIMES * count else size // (_SHARE * self.count(*places))
+        is_most = size < _TIMES_AS_LONG * count
+        return size if is_most else size // (_SHARE_MOVED * self.count(*places))
 
     def know(self, value: Value, dim: int, as_of: At) -> None:
         """A value is split as another one is, if it was made since the function was read."""
@@ -177,7 +178,7 @@ class Shards:
     @staticmethod
     def _is_near(size: int, other: int, _: int) -> bool:
         """Few elements are cut off, or put on."""
-        return max(size, other) < _TIMES * min(size, other)
+        return max(size, other) < _TIMES_AS_LONG * min(size, other)
 
     def _size(self, place: ValueDim) -> int:
         assert self.graph is not None

@@ -416,7 +416,7 @@ def test_over_many_axes_they_cost_no_more() -> None:
 
 def test_where_strategies_were_left_out_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "less" in str(found("mlp", "2x4")).split("\n")[0]
-    monkeypatch.setattr(strategies, "_MOST", 20)
+    monkeypatch.setattr(strategies, "_MOST_OF_NODE", 20)
     mesh = dtensor.Mesh.abstract([("data", 2), ("fsdp", 2), ("model", 2)])
     fixed = (None, None, rows(mesh), rows(mesh))
     many = dtensor.auto_layouts(step_of("mlp"), *arguments("mlp"), mesh=mesh, fixed=fixed)

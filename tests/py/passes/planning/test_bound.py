@@ -108,8 +108,8 @@ def test_no_assignment_of_strategies_costs_less_than_the_bound(
     mesh: list[tuple[str, int]], programs: int, listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not listed:
-        monkeypatch.setattr(relax, "_LEAST", 1)
-        monkeypatch.setattr(relax, "_MOST", 1)
+        monkeypatch.setattr(relax, "_LEAST_OF_VALUE", 1)
+        monkeypatch.setattr(relax, "_MOST_OF_VALUE", 1)
     compared: list[bool] = []
     seed = 0
 

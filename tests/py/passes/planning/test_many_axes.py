@@ -177,7 +177,7 @@ def test_of_a_plan_that_left_strategies_out_nobody_says_that_none_is_cheaper(
     three = Mesh.abstract([("data", 2), ("fsdp", 2), ("model", 2)])
     bound = "no plan that lays equal layers out alike is"
     assert bound in lowered_step(three, "best").explain()
-    monkeypatch.setattr(strategies, "_MOST", 20)
+    monkeypatch.setattr(strategies, "_MOST_OF_NODE", 20)
     assert bound in lowered_step(three, "best").explain()  # they are considered after all
     monkeypatch.setitem(EFFORTS, "best", replace(EFFORTS["best"], proof=0))
     assert "cheaper" not in lowered_step(three, "best").explain()
