@@ -25,7 +25,7 @@ The patterns, in the order in which `fuse.py` rewrites them:
 - `padded_scans.py`: sums from the start of what was padded, as what is put around them, and
   `sliced_scans.py` for what is cut out of them; both read `scans.py`.
 - `block_rows.py`: cuts of whole blocks, where a dimension is read as rows of such, as cuts of rows;
-  `turned_rows.py` for rows of one length that are read as rows of another.
+  `regrouped_rows.py` for rows of one length that are read as rows of another.
 - `transforms.py`: Fourier transforms of which few modes are read, or are not zero: `nonzero.py`
   tells where.
 - `window_padding.py`: windows over `jnp.pad(x, 1)`, and pooling.

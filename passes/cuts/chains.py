@@ -141,7 +141,7 @@ class Fuser:
         is_near = abs(first - sliced.start) <= 1 and self.shards.splits(at, given)
         if not is_near and not self.shards.fits(size, piece.count, at, given):
             return piece
-        if self.shards.leaves_none(*source.at) and _is_read_in_part(*source.at):
+        if self.shards.others_take_all(*source.at) and _is_read_in_part(*source.at):
             return piece
         wanted = Wanted(dim, first, size, op, scope)
         if size < 2 * piece.count:
@@ -150,7 +150,7 @@ class Fuser:
         long = self.aligner.aligned(value, replace(wanted, place=first))
         if long is None:
             return piece
-        self.shards.know(long, dim, given)
+        self.shards.split_like(long, dim, given)
         return Piece(Source(long, dim), first + piece.start, piece.count, piece.place)
 
 

@@ -32,7 +32,7 @@ class Columns:
         size: of the dimension.
         goes_around: whether those beyond an end come in at the other one; else they are moved to
             the end.
-        is_turned: whether the dimension of positions that counts windows comes second.
+        is_transposed: whether the dimension of positions that counts windows comes second.
     """
 
     step: ClassVar[int] = 1  # from one position to the next, where they are nearest
@@ -42,7 +42,7 @@ class Columns:
     offsets: tuple[int, ...]
     size: int
     goes_around: bool
-    is_turned: bool = False
+    is_transposed: bool = False
 
     @staticmethod
     def of(positions: Numbers, size: int) -> Columns | None:
@@ -68,13 +68,13 @@ class Columns:
             make.reshape(make.cut(value, dim, low + offset, self.count, self.stride), shape)
             for offset in self.offsets
         ]
-        return self._turned(make, make.joined(parts, dim + 1), dim)
+        return self._transposed(make, make.joined(parts, dim + 1), dim)
 
     def put_back(
         self, make: Builder, value: Value, dim: int, size: int, nothing: Value, beside: Value
     ) -> list[Value]:
         """The sums of what windows hold, as of `Runs`; `taken` transposed."""
-        value, (low, high) = self._turned(make, value, dim), self._beyond
+        value, (low, high) = self._transposed(make, value, dim), self._beyond
         wide, parts = low + size + high, list[Value]()
         for j, offset in enumerate(self.offsets):
             part = make.regrouped(make.cut(value, dim + 1, j, 1), dim, self.count, count=2)
@@ -93,11 +93,11 @@ class Columns:
             found.append(make.lengthened(end, dim, place, size, nothing))
         return found
 
-    def _turned(self, make: Builder, value: Value, dim: int) -> Value:
-        return make.moved(value, dim, dim + 1) if self.is_turned else value
+    def _transposed(self, make: Builder, value: Value, dim: int) -> Value:
+        return make.moved(value, dim, dim + 1) if self.is_transposed else value
 
 
-def _columns(positions: Numbers, size: int, is_turned: bool) -> Columns | None:
+def _columns(positions: Numbers, size: int, is_transposed: bool) -> Columns | None:
     count, few = positions.shape
     if not 2 <= few <= _MOST_COLUMNS or count <= few:
         return None
@@ -113,6 +113,6 @@ def _columns(positions: Numbers, size: int, is_turned: bool) -> Columns | None:
         reached = steps[:, None] + each
         inside = reached % size if goes_around else np.clip(reached, 0, size - 1)
         if np.array_equal(inside, positions):
-            found = Columns(stride, count, tuple(each.tolist()), size, goes_around, is_turned)
+            found = Columns(stride, count, tuple(each.tolist()), size, goes_around, is_transposed)
             return found if sum(found._beyond) <= size else None
     return None

@@ -75,7 +75,7 @@ class PositionDigits:
         count, order = math.prod(self.sizes), self._by_step
         value = make.cut(value, dim, self.start, count)
         value = make.regrouped(value, dim, *(self.sizes[digit] for digit in order))
-        value = self._turned(make, value, dim)
+        value = self._reversed(make, value, dim)
         value = _reordered(make, value, dim, [order.index(digit) for digit in range(len(order))])
         return make.regrouped(value, dim, *self.shape, count=len(order))
 
@@ -84,11 +84,11 @@ class PositionDigits:
     ) -> list[Value]:
         """What stands at its positions, as of `Runs`; `taken` transposed."""
         value = make.regrouped(value, dim, *self.sizes, count=len(self.shape))
-        value = self._turned(make, _reordered(make, value, dim, self._by_step), dim)
+        value = self._reversed(make, _reordered(make, value, dim, self._by_step), dim)
         value = make.regrouped(value, dim, math.prod(self.sizes), count=len(self.sizes))
         return [make.lengthened(value, dim, self.start, size, beside)]
 
-    def _turned(self, make: Builder, value: Value, dim: int) -> Value:
+    def _reversed(self, make: Builder, value: Value, dim: int) -> Value:
         for d, digit in enumerate(self._by_step):
             if self.steps[digit] < 0:
                 value = make.reversed(value, dim + d)

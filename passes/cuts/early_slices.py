@@ -73,7 +73,7 @@ class Parts:
                 self._cuts.setdefault((value, part.dim))
             self._parts[key] = found
             for d in range(len(shape_of(value))):
-                self.shards.know(found, d, (value, d))
+                self.shards.split_like(found, d, (value, d))
         return self._parts[key]
 
     def share(self) -> None:

@@ -33,7 +33,7 @@ class Frames:
         hop: from the start of a frame to the start of the next, 1 or more.
         count: of frames.
         length: of a frame.
-        is_turned: whether the dimension of positions that counts frames comes second.
+        is_transposed: whether the dimension of positions that counts frames comes second.
         together: how many neighbours are cut as one frame first.
         is_flat: whether one dimension of positions counts all elements, frame after frame.
         divides: whether shards have as many frames each, and not as many rows.
@@ -45,7 +45,7 @@ class Frames:
     hop: int
     count: int
     length: int
-    is_turned: bool = False
+    is_transposed: bool = False
     together: int = 1
     is_flat: bool = False
     divides: bool = False
@@ -91,7 +91,7 @@ class Frames:
         """
         if self.together > 1:
             rows = self._wider._rows(make, value, dim)
-            return self._turned(make, self._apart(make, rows, dim), dim)
+            return self._transposed(make, self._apart(make, rows, dim), dim)
         shape, start = make.shape_of(value), self.start
         if self.count * self.hop != shape[dim]:
             wanted = self.all_rows * self.hop
@@ -109,14 +109,14 @@ class Frames:
         frames = make.joined(parts, dim + 1)
         if self.is_flat:
             return make.regrouped(frames, dim, self.count * self.length, count=2)
-        return self._turned(make, frames, dim)
+        return self._transposed(make, frames, dim)
 
     def put_back(
         self, make: Builder, value: Value, dim: int, size: int, nothing: Value, beside: Value
     ) -> list[Value]:
         """The sums of what frames hold, as of `Runs`; `taken` transposed."""
         value = make.regrouped(value, dim, self.count, self.length) if self.is_flat else value
-        value = self._turned(make, value, dim)
+        value = self._transposed(make, value, dim)
         if self.together > 1:
             value = self._joined(make, value, dim, nothing)
             return [self._wider._put_rows(make, value, dim, size, nothing, beside)]
@@ -206,18 +206,18 @@ class Frames:
         value = make.regrouped(value, dim + 1, self.together, wider.length)
         return make.reduced(value, dim + 1, "sum")
 
-    def _turned(self, make: Builder, value: Value, dim: int) -> Value:
-        return make.moved(value, dim, dim + 1) if self.is_turned else value
+    def _transposed(self, make: Builder, value: Value, dim: int) -> Value:
+        return make.moved(value, dim, dim + 1) if self.is_transposed else value
 
 
-def _frames(positions: Numbers, is_turned: bool, shards: Callable[[], int]) -> Frames | None:
+def _frames(positions: Numbers, is_transposed: bool, shards: Callable[[], int]) -> Frames | None:
     count, length = positions.shape
     if count < 2 or length < 1:
         return None
     start, hop = int(positions[0, 0]), int(positions[1, 0] - positions[0, 0])
     if hop < 1:
         return None
-    found = Frames(start, hop, count, length, is_turned)
+    found = Frames(start, hop, count, length, is_transposed)
     expected = start + hop * np.arange(count)[:, None] + np.arange(length)
     if not np.array_equal(positions, expected):
         return None

@@ -19,12 +19,12 @@ from dtensor.passes.cuts.narrow_moves import move_narrow
 from dtensor.passes.cuts.overlapped_frames import move_parts
 from dtensor.passes.cuts.padded_scans import scan_within
 from dtensor.passes.cuts.padding_modes import say_padding
+from dtensor.passes.cuts.regrouped_rows import cut_elements
 from dtensor.passes.cuts.single_cuts import cut_one_by_one, read_parts
 from dtensor.passes.cuts.sliced_scans import scan_what_is_kept
 from dtensor.passes.cuts.strides import split_strides
 from dtensor.passes.cuts.summed_pads import sum_before_padding
 from dtensor.passes.cuts.transforms import transform_less
-from dtensor.passes.cuts.turned_rows import cut_elements
 from dtensor.passes.cuts.unit_reductions import keep_units
 from dtensor.passes.cuts.window_padding import cut_beside_windows, drop_idle, fuse_padding
 from dtensor.passes.functions import main_function

@@ -182,8 +182,8 @@ class _Counted:
     def know(self, access: _Access, said: Said) -> None:
         """Windows that are cut as they are because of how they are split will be split so."""
         if isinstance(said, Columns) or (isinstance(said, Frames) and said.together > 1):
-            axis = access.axes[-1 if said.is_turned else 0]
-            self.shards.split(self.part, self.beside[axis], self.of(access))
+            axis = access.axes[-1 if said.is_transposed else 0]
+            self.shards.will_split(self.part, self.beside[axis], self.of(access))
 
 
 def _cut_of(value: Value, dim: int) -> Iterator[At]:

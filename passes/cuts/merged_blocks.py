@@ -24,7 +24,7 @@ def join_blocks(merges: Merges, op: ir.Operation) -> None:
     result, dim = op.results[0], integer(op.attributes["dimension"])
     sizes = [shape_of(value)[dim] for value in op.operands]
     if any(value in merges.apart for value in op.operands):
-        turn(merges, op)
+        swap_rows(merges, op)
     elif len(sizes) > 1 and len({*sizes}) == 1 and merges.is_uneven(dim, *op.operands):
         make = Builder(op, merges.function.made)
         blocks = [make.regrouped(value, dim, 1, sizes[0]) for value in op.operands]
@@ -96,7 +96,7 @@ def _without_units(make: Builder, whole: Value, groups: MergedDims) -> tuple[Val
     return make.reshape(whole, sizes_of(left)), tuple(left)
 
 
-def turn(merges: Merges, op: ir.Operation) -> None:
+def swap_rows(merges: Merges, op: ir.Operation) -> None:
     """What computes each row by itself, or adds them up, reads the rows in another order.
 
     In that of the last dimension that was merged, whose padding stands at the end then.

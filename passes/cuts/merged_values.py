@@ -49,7 +49,7 @@ class Merges:
                 stands.add(result)
                 make = Builder(op, self.function.made)
                 now[result] = make.reshape(now.get(whole, whole), shape_of(result))
-                self.function.stand(result, now[result])
+                self.function.replace_value(result, now[result])
 
     def _left(self, value: Value, left: dict[Value, int]) -> int:
         """How many elements are merged, if a value is not: its own, unless all who read it do."""

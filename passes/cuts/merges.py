@@ -20,7 +20,7 @@ from dtensor.dialect.mlir import Value, ir, stablehlo
 from dtensor.dialect.names import DOT_NUMBERS, RELAYOUT
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import integers_attr
-from dtensor.passes.cuts.merged_blocks import cut_blocks, join_blocks, pad_blocks, turn
+from dtensor.passes.cuts.merged_blocks import cut_blocks, join_blocks, pad_blocks, swap_rows
 from dtensor.passes.cuts.merged_dims import (
     MergedDims,
     among,
@@ -67,7 +67,7 @@ def keep_apart(function: Rewriting) -> None:
 
 def _other(merges: Merges, op: ir.Operation) -> None:
     """What computes elements or rows by themselves, or adds them up."""
-    (_elementwise if is_elementwise(op) else turn)(merges, op)
+    (_elementwise if is_elementwise(op) else swap_rows)(merges, op)
 
 
 def _elementwise(merges: Merges, op: ir.Operation) -> None:
@@ -137,8 +137,8 @@ def _transpose(merges: Merges, op: ir.Operation) -> None:
     order = integers(op.attributes["permutation"])
     moved = tuple([groups[d] for d in order])
     make = Builder(op, merges.function.made)
-    turned = make.transpose(whole, among(groups, order, moved))
-    merges.say(op.results[0], turned, moved)
+    moved_whole = make.transpose(whole, among(groups, order, moved))
+    merges.say(op.results[0], moved_whole, moved)
 
 
 def _reduce(merges: Merges, op: ir.Operation) -> None:
@@ -188,11 +188,11 @@ def _largest(merges: Merges, op: ir.Operation) -> None:
 
 
 def _indexed(merges: Merges, op: ir.Operation) -> None:
-    """What is read or added at places has their dimensions, merged or not; else rows are turned."""
+    """What is read or added at places has their dimensions, merged or not; or rows are swapped."""
     given, numbers = op.operands, IndexNumbers.of(op)
     is_read, indices = op.name == GATHER, given[1]
     if len(op.results) > 1 or numbers.beside or given[0] in merges.apart:
-        turn(merges, op)
+        swap_rows(merges, op)
         return
     slices = op.results[0] if is_read else given[2]
     own = [d for d in range(len(shape_of(indices))) if d != numbers.vector_dim]
@@ -202,7 +202,7 @@ def _indexed(merges: Merges, op: ir.Operation) -> None:
         of_indices[d] = of_slices[e] = max(of_indices[d], of_slices[e], key=len)
     vectors = of_indices[numbers.vector_dim : numbers.vector_dim + 1]
     if any(len(group) > 1 for group in (*vectors, *[of_slices[d] for d in numbers.windows])):
-        turn(merges, op)
+        swap_rows(merges, op)
         return
     make = Builder(op, merges.function.made)
     found = [given[0], merges.of(indices, tuple(of_indices), make)]

@@ -163,7 +163,7 @@ class Mover:
         value = self._aligner.aligned(source.value, replace(wanted, place=start))
         if value is None:
             return None
-        self._shards.know(value, wanted.dim, sliced.source.at)
+        self._shards.split_like(value, wanted.dim, sliced.source.at)
         return replace(term, source=Source(value, source.dim), start=term.start + start)
 
     def _added(self, op: ir.Operation, terms: Sequence[Piece], scope: int) -> list[Piece]:

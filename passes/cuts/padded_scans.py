@@ -58,7 +58,7 @@ class _Within:
         few, most = sum(sizes) - sizes[longest], parts[longest]
         if not self.shards.splits((most, dim)):
             if dim == self.scan.dim:
-                return self._turned(parts, most)
+                return self._of_joined(parts, most)
             inner = self.of(most)
             return None if inner is None else self._side_by_side(parts, most, inner, dim)
         if PART * few > sizes[longest]:
@@ -67,10 +67,10 @@ class _Within:
             joined = self.make.joined(self._joined(parts), dim)
         else:
             joined = self._side_by_side(parts, most, self._scanned(most), dim)
-        self.shards.know(joined, dim, (most, dim))
+        self.shards.split_like(joined, dim, (most, dim))
         return joined
 
-    def _turned(self, parts: Sequence[Value], most: Value) -> Value | None:
+    def _of_joined(self, parts: Sequence[Value], most: Value) -> Value | None:
         """The scan of parts of one value, `most`, that was itself joined along a split dimension.
 
         Then the parts of each joined value are put side by side first, and scanned.
@@ -90,7 +90,7 @@ class _Within:
                 return None
             found.append(self._scanned(self.make.joined(known, self.scan.dim)))
         joined = self.make.joined(found, dim)
-        self.shards.know(joined, dim, (long, dim))
+        self.shards.split_like(joined, dim, (long, dim))
         return joined
 
     def _scanned(self, value: Value) -> Value:
@@ -110,16 +110,16 @@ class _Within:
         if any(map(any, inside)):
             value = make.pad(inner, fill, *zip(*inside, strict=True))
             for d in split:
-                self.shards.know(value, d, (inner, d))
+                self.shards.split_like(value, d, (inner, d))
             inner = value
         found = self._scanned(inner)
         for d in split:
-            self.shards.know(found, d, (inner, d))
+            self.shards.split_like(found, d, (inner, d))
         if scan.dim in split:
             front, behind = self._around(found, *pads[scan.dim])
             value = make.joined([*front, found, *behind], scan.dim)
             for d in split:
-                self.shards.know(value, d, (found, d))
+                self.shards.split_like(value, d, (found, d))
             found = value
         outside = [n if d in split and d != scan.dim else (0, 0) for d, n in enumerate(pads)]
         if any(map(any, outside)):

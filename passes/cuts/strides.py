@@ -190,7 +190,7 @@ def _split_alike(function: Rewriting, value: Value, other: Value, lacking: Seque
     """A value is split as another one is, in the dimensions that lack elements."""
     for d, count in enumerate(lacking):
         if count:
-            function.shards.split(value, d, function.shards.count((other, d)))
+            function.shards.will_split(value, d, function.shards.count((other, d)))
 
 
 def _sliced(

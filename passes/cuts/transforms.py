@@ -71,8 +71,8 @@ def _order(op: ir.Operation, key: Mapping[int, tuple[float, ...]]) -> list[int]:
 def _cut_at_once(function: Rewriting, op: ir.Operation) -> None:
     """Slice what a transform gave where it was cut to its true size before."""
     first = made_by(SLICE, op.operands[0])
-    turned = None if first is None else made_by(TRANSPOSE, first.operands[0])
-    if first is None or turned is None or made_by(TRANSFORM, turned.operands[0]) is None:
+    moved = None if first is None else made_by(TRANSPOSE, first.operands[0])
+    if first is None or moved is None or made_by(TRANSFORM, moved.operands[0]) is None:
         return
     numbers, inner = slice_numbers(op), slice_numbers(first)
     if set(inner[2]) == {1}:

@@ -58,7 +58,7 @@ def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     else:
         value = make.select(mask, long, make.identity(kind, into.type))
         value = make.merged(kind, into, value)
-    aligner.shards.stand(value, op.results[0])
+    aligner.shards.stands_for(value, op.results[0])
     op.results[0].replace_all_uses_with(value)
 
 
@@ -94,7 +94,7 @@ def _replace_row(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     op.results[0].replace_all_uses_with(joined)
     value = aligner.fuse(operation_of(joined), scope)
     for d in range(len(sizes)):
-        aligner.shards.know(value, d, (into, d))
+        aligner.shards.split_like(value, d, (into, d))
 
 
 def _replace_reduction(aligner: Aligner, op: ir.Operation, scope: int) -> None:

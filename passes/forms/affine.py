@@ -17,9 +17,9 @@ from dtensor.dialect.mlir import Value, ir, ops_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.disjoint_sets import DisjointSets
 from dtensor.passes.forms.affine_maps import composed
+from dtensor.passes.forms.blocked_body import BlockedBody, NotBatched, Values, needed
 from dtensor.passes.forms.carries import Carries, kind_of_elements
 from dtensor.passes.forms.scalars import scanned
-from dtensor.passes.forms.turns import BlockedBody, NotBatched, Values, needed
 from dtensor.passes.ops.attributes import shape_of, size_bytes
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.elements import INEXACT
@@ -168,16 +168,16 @@ class Affine(Carries):
                 after[k, part] = to.make.zeros(given[k, part].type) if value is None else value
         return [after[column] for column in given]
 
-    def ends(self, make: Builder, turns: BlockedBody, own: Values) -> Values:
+    def ends(self, make: Builder, blocked: BlockedBody, own: Values) -> Values:
         """Each block runs its trips from zero, and a `dtensor.scan` combines what they do."""
-        linear, offsets = self._maps(make, turns, own)
+        linear, offsets = self._maps(make, blocked, own)
         found = Values()
         for group in self.groups:
             found |= self._combined(make, group, linear, offsets)
         return {k: found[k] for k in self.mapped}
 
     def _maps(
-        self, make: Builder, turns: BlockedBody, own: Values
+        self, make: Builder, blocked: BlockedBody, own: Values
     ) -> tuple[dict[Column, Value], Values]:
         """What the trips of each block do to a carry: the linear parts, and what they make of 0.
 
@@ -186,9 +186,9 @@ class Affine(Carries):
         zeros = Values()
         for k in self.mapped:
             value = self.trips.loop.operands[k]
-            shape = (turns.blocks, *make.shape_of(value))
+            shape = (blocked.blocks, *make.shape_of(value))
             zeros[k] = make.zeros(make.tensor_type(shape, make.element_of(value)))
-        offsets = {k: turns.started(make, k, zero) for k, zero in zeros.items()}
+        offsets = {k: blocked.started(make, k, zero) for k, zero in zeros.items()}
         linear: dict[Column, Value] = {}
         for part in self.parts(self.mapped):
             for k in [k for k, j in self.pairs if j == part[0]]:
@@ -197,12 +197,12 @@ class Affine(Carries):
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             given = dict(zip([*self.mapped, *self.own], carried[len(linear) :], strict=True))
             roots = [self.trips.given[k] for k in given]
-            to = turns.of(inner, number, given, roots)
+            to = blocked.of(inner, number, given, roots)
             after = self.tangents(to, dict(zip(linear, carried, strict=False)))
-            return turns.kept(inner, number, carried, [*after, *map(to.all, roots)])
+            return blocked.kept(inner, number, carried, [*after, *map(to.all, roots)])
 
         begin = [*linear.values(), *offsets.values(), *own.values()]
-        found = counted_loop(make, turns.size, begin, step)
+        found = counted_loop(make, blocked.size, begin, step)
         return (
             dict(zip(linear, found, strict=False)),
             dict(zip(self.mapped, found[len(linear) :], strict=False)),

@@ -139,8 +139,8 @@ def _replaced(trips: Trips, arrays: Sequence[_Array], function: Rewriting) -> ir
     filling(condition).end(_copied(loop.regions[0].blocks[0], condition, {}))
     function.made += every(new)[1:]
     for result, value in zip(loop.results, new.results, strict=False):
-        function.shards.stand(value, result)
-        function.stand(result, value)
+        function.shards.stands_for(value, result)
+        function.replace_value(result, value)
     return new
 
 

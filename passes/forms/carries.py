@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, ops_of, reader_of
 from dtensor.passes.builder import Builder
+from dtensor.passes.forms.blocked_body import BlockedBody, Values, needed
 from dtensor.passes.forms.trips import Trips
-from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.ops.custom_calls import widened_call
 from dtensor.passes.ops.elements import INEXACT, INTEGERS, element_kind
 from dtensor.passes.ops.elementwise import SUMS
@@ -57,12 +57,12 @@ class Carries(ABC):
         """
 
     @abstractmethod
-    def ends(self, make: Builder, turns: BlockedBody, own: Values) -> Values | None:
+    def ends(self, make: Builder, blocked: BlockedBody, own: Values) -> Values | None:
         """The carried values at the end of each block; None if it needs the block before it.
 
         Args:
             make: writes before the loop.
-            turns: the blocks.
+            blocked: the blocks.
             own: of carried values that depend on themselves alone, those that come into the blocks.
         """
 

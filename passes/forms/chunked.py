@@ -23,6 +23,7 @@ from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.forms.affine import Affine
+from dtensor.passes.forms.blocked_body import BlockedBody, NotBatched, Values
 from dtensor.passes.forms.carried_rows import carry_read_rows
 from dtensor.passes.forms.carries import Carries, ways
 from dtensor.passes.forms.clamps import Clamps
@@ -30,7 +31,6 @@ from dtensor.passes.forms.row_forms import with_whole_rows
 from dtensor.passes.forms.serial import Serial
 from dtensor.passes.forms.staged import Staged
 from dtensor.passes.forms.trips import RowAccess, Trips
-from dtensor.passes.forms.turns import BlockedBody, NotBatched, Values
 from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.loops import counted_loop
 from dtensor.passes.rewriting.rewriting import Rewriting
@@ -50,7 +50,7 @@ def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
             function.drop(loop)
             return
         for result, value in zip(loop.results, left.results, strict=False):
-            function.stand(value, result)
+            function.replace_value(value, result)
     _replace(loop, function)
 
 
@@ -72,13 +72,13 @@ class _Chunked:
     """A loop in blocks."""
 
     carries: Carries
-    turns: BlockedBody
+    blocked: BlockedBody
     made: list[ir.Operation]
     own: Values = field(default_factory=dict)  # what comes into the blocks, of Carries.own
     last: Values = field(default_factory=dict)  # and what comes out of the loop
 
     def __post_init__(self) -> None:
-        self.trips, self.loop = self.turns.trips, self.turns.trips.loop
+        self.trips, self.loop = self.blocked.trips, self.blocked.trips.loop
         self.read = [k for k, result in enumerate(self.loop.results) if is_read(result)]
         self.summed = {k: self.trips.given[k] for k in self.carries.sums if k in self.read}
         self.written = {k: site for k, site in self.trips.writes.items() if k in self.read}
@@ -120,30 +120,32 @@ class _Chunked:
         """
         for k, value in self._written(Builder(self.loop, self.made)).items():
             if k in self.written:
-                function.shards.split(self.loop.results[k], self.written[k].dim, self.turns.blocks)
-            function.shards.stand(value, self.loop.results[k])
-            function.stand(self.loop.results[k], value)
+                function.shards.will_split(
+                    self.loop.results[k], self.written[k].dim, self.blocked.blocks
+                )
+            function.shards.stands_for(value, self.loop.results[k])
+            function.replace_value(self.loop.results[k], value)
         function.drop(self.loop)
 
     def _written(self, make: Builder) -> Values:
         """What stands for the results of the loop that anybody reads."""
-        self.turns.cut(make)
+        self.blocked.cut(make)
         self.own, self.last = self._alone(make)
         if not self.carries.mapped:
             return self._results(make, {})
-        ends = self.carries.ends(make, self.turns, self.own)
+        ends = self.carries.ends(make, self.blocked, self.own)
         if ends is None:
-            ahead = {k: self.turns.everywhere(make, k) for k in self.carries.mapped}
+            ahead = {k: self.blocked.everywhere(make, k) for k in self.carries.mapped}
             return self._results(make, self._one_by_one(make, ahead))
         is_finite = make.combined("and", [_is_finite(make, value) for value in ends.values()])
         if not self.summed and not self.written:
             return self._last(make, self._one_by_one(make, ends, is_finite, is_ends=True))
-        return self._results(make, self.turns.ahead(make, ends), is_finite)
+        return self._results(make, self.blocked.ahead(make, ends), is_finite)
 
     def _alone(self, make: Builder) -> tuple[Values, Values]:
         """Values that depend on themselves alone: those into each block, and the last ones."""
         own, trips, begin = self.carries.own, self.trips, list[Value]()
-        for count in (1, self.turns.blocks):
+        for count in (1, self.blocked.blocks):
             for value in (self.loop.operands[k] for k in own):
                 shape = make.shape_of(value)
                 begin.append(make.broadcast(value, (count, *shape), range(1, len(shape) + 1)))
@@ -153,14 +155,14 @@ class _Chunked:
             given = dict(zip(own, carried, strict=False))
             to = every.of(inner, number, given, [trips.given[k] for k in own])
             after = [to.all(trips.given[k]) for k in own]
-            block = inner.over(every.place(inner, number), self.turns.size)
+            block = inner.over(every.place(inner, number), self.blocked.size)
             for value, array in zip([*after], carried[len(own) :], strict=True):
                 after.append(inner.updated(array, value, inner.starts_along(array, 0, block)))
             return after
 
         found = counted_loop(make, trips.count, begin, step) if own else []
         ends = dict(zip(own, found[len(own) :], strict=True))
-        return self.turns.ahead(make, ends), dict(zip(own, found, strict=False))
+        return self.blocked.ahead(make, ends), dict(zip(own, found, strict=False))
 
     def _one_by_one(
         self, make: Builder, values: Values, is_known: Value | None = None, is_ends: bool = False
@@ -169,21 +171,21 @@ class _Chunked:
 
         Or, with `is_ends`, what is carried at the end of each block.
         """
-        rounds = self._rounds(make, self.turns.blocks - (0 if is_ends else 1), 0, is_known)
+        rounds = self._rounds(make, self.blocked.blocks - (0 if is_ends else 1), 0, is_known)
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             given = dict(zip(self.given, carried, strict=True))
-            to = self.turns.of(inner, number, given, list(self.given.values()))
+            to = self.blocked.of(inner, number, given, list(self.given.values()))
             after = [*map(to.all, self.given.values())]
-            return self.turns.kept(inner, number, carried, after)
+            return self.blocked.kept(inner, number, carried, after)
 
         def again(inner: Builder, _: Value, carried: Sequence[Value]) -> list[Value]:
             given = dict(zip(values, carried, strict=True))
-            ahead = self.turns.ahead(inner, given) if is_ends else given
+            ahead = self.blocked.ahead(inner, given) if is_ends else given
             begin = [*ahead.values(), *self.own.values()]
-            found = counted_loop(inner, self.turns.size, begin, step)
+            found = counted_loop(inner, self.blocked.size, begin, step)
             ends = dict(zip(values, found, strict=False))
-            return list((ends if is_ends else self.turns.ahead(inner, ends)).values())
+            return list((ends if is_ends else self.blocked.ahead(inner, ends)).values())
 
         found = counted_loop(make, rounds, list(values.values()), again)
         if is_known is not None:
@@ -204,22 +206,22 @@ class _Chunked:
         it is not, all blocks run again and again, each from what the block before it gave, until
         the last one has begun with what is right; the last time they all have.
         """
-        turns, loop, written = self.turns, self.loop, self.written
+        blocked, loop, written = self.blocked, self.loop, self.written
         changed = self.given | self.summed
         roots = [*changed.values(), *(site.value for site in written.values())]
         arrays = []
         for k, site in written.items():
-            shape = turns.shape(make, loop.operands[k], site)
+            shape = blocked.shape(make, loop.operands[k], site)
             arrays.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
 
         sums = []
         for k in self.summed:
-            shape = (turns.blocks, *make.shape_of(loop.operands[k]))
+            shape = (blocked.blocks, *make.shape_of(loop.operands[k]))
             sums.append(make.zeros(make.tensor_type(shape, make.element_of(loop.operands[k]))))
 
         def run(inner: Builder, ahead: Sequence[Value], arrays: Sequence[Value]) -> list[Value]:
             begin = [*ahead, *self.own.values(), *sums, *arrays]
-            found = counted_loop(inner, turns.size, begin, step)
+            found = counted_loop(inner, blocked.size, begin, step)
             return [*found[: len(ahead)], *found[len(ahead) + len(self.own) :]]
 
         def again(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
@@ -229,23 +231,23 @@ class _Chunked:
             return run(inner, come, carried[len(ahead) + len(sums) :])
 
         def shifted(inner: Builder, _: Value, ends: Sequence[Value]) -> list[Value]:
-            return list(turns.ahead(inner, dict(zip(ahead, ends, strict=True))).values())
+            return list(blocked.ahead(inner, dict(zip(ahead, ends, strict=True))).values())
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             before, arrays = carried[: len(changed)], carried[len(changed) :]
-            to = turns.of(inner, number, dict(zip(changed, before, strict=True)), roots)
-            after = turns.kept(inner, number, before, [*map(to.all, changed.values())])
+            to = blocked.of(inner, number, dict(zip(changed, before, strict=True)), roots)
+            after = blocked.kept(inner, number, before, [*map(to.all, changed.values())])
             for site, array in zip(written.values(), arrays, strict=True):
                 dim = site.dim + 1
                 shape = with_sizes(inner.shape_of(array), dim, site.rows)
-                places = inner.starts_along(array, dim, turns.place(inner, number, site.rows))
+                places = inner.starts_along(array, dim, blocked.place(inner, number, site.rows))
                 after.append(inner.updated(array, inner.reshape(to.all(site.value), shape), places))
             return after
 
         if is_known is None:
             ends = run(make, [*ahead.values()], arrays)
         else:
-            rounds = self._rounds(make, turns.blocks, 1, is_known)
+            rounds = self._rounds(make, blocked.blocks, 1, is_known)
             ends = counted_loop(make, rounds, [*ahead.values(), *sums, *arrays], again)
             _plan_trips(ends, 1)
         return self._last(make, dict(zip([*ahead, *self.summed, *written], ends, strict=True)))
@@ -269,12 +271,12 @@ class _Chunked:
             return self._rows(make, given, after, trips.writes[k])
         if k in self.carries.sums:
             return make.binary("add", given, make.reduced(after, 0, "sum"))
-        last = make.cut(after, 0, 0 if trips.is_reverse else self.turns.blocks - 1, 1)
+        last = make.cut(after, 0, 0 if trips.is_reverse else self.blocked.blocks - 1, 1)
         return make.reshape(last, make.read_type(type_)[0])
 
     def _rows(self, make: Builder, given: Value, blocks: Value, site: RowAccess) -> Value:
         """An array whose rows the trips wrote; the others are as they were given."""
-        written, shape = self.turns.joined(make, blocks, site), make.shape_of(given)
+        written, shape = self.blocked.joined(make, blocks, site), make.shape_of(given)
         count = site.rows * self.trips.count
         if count == shape[site.dim]:
             return written

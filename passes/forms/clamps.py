@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
+from dtensor.passes.forms.blocked_body import BlockedBody, Values, needed
 from dtensor.passes.forms.carries import Carries, kind_of_elements
 from dtensor.passes.forms.scalars import scanned
-from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.ops.attributes import size_bytes
 from dtensor.passes.ops.batched import Batched
 from dtensor.passes.ops.loops import counted_loop
@@ -115,14 +115,14 @@ class Clamps(Carries):
             after[k] = known[last] if last in known else _constant(to.make, to.all(last))
         return after
 
-    def ends(self, make: Builder, turns: BlockedBody, own: Values) -> Values:
+    def ends(self, make: Builder, blocked: BlockedBody, own: Values) -> Values:
         """Each block finds what its trips do, and a `dtensor.scan` combines that."""
         loop, count = self.trips.loop, len(Map._fields)
         given = {k: self.trips.given[k] for k in self.own}
         roots = [*self.roots(), *given.values()]
         begin: list[Value] = []
         for k in self.mapped:
-            shape = (turns.blocks, *make.shape_of(loop.operands[k]))
+            shape = (blocked.blocks, *make.shape_of(loop.operands[k]))
             begin += _nothing(make, make.tensor_type(shape, make.element_of(loop.operands[k])))
 
         def each(values: Sequence[Value]) -> dict[int, Map]:
@@ -130,18 +130,18 @@ class Clamps(Carries):
 
         def step(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             last = dict(zip(given, carried[len(begin) :], strict=True))
-            to = turns.of(inner, number, last, roots)
+            to = blocked.of(inner, number, last, roots)
             after = [value for each in self.trip(to, each(carried)).values() for value in each]
-            return turns.kept(inner, number, carried, [*after, *map(to.all, given.values())])
+            return blocked.kept(inner, number, carried, [*after, *map(to.all, given.values())])
 
         def both(inner: Builder, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
             return list(_composed(inner, Map(*first), Map(*second)))
 
-        found = counted_loop(make, turns.size, [*begin, *own.values()], step)
+        found = counted_loop(make, blocked.size, [*begin, *own.values()], step)
         ends = Values()
         for k, maps in each(found[: len(begin)]).items():
             total = Map(*scanned(loop, maps, 0, self.trips.is_reverse, both, make))
-            ends[k] = _applied(make, total, turns.everywhere(make, k))
+            ends[k] = _applied(make, total, blocked.everywhere(make, k))
         return ends
 
 
@@ -183,9 +183,9 @@ def _mapped(to: Batched, op: ir.Operation, known: Mapping[Value, Map]) -> Map:
     if name == "clamp":
         return _kept(make, value, given[0], given[2])
     if name == "negate":
-        return _turned(make, value)
+        return _negated(make, value)
     if name == "subtract" and side == 1:
-        value, name = _turned(make, value), "add"
+        value, name = _negated(make, value), "add"
     other = given[1 - side]
     if name in ("multiply", "divide"):
         return _scaled(make, value, other, name)
@@ -219,7 +219,7 @@ def _moved(make: Builder, value: Map, by: Value, name: str) -> Map:
     return Map(value.factor, offset, low, high)
 
 
-def _turned(make: Builder, value: Map) -> Map:
+def _negated(make: Builder, value: Map) -> Map:
     """A map whose result has the other sign."""
     factor, offset, high, low = (make.unary("negate", each) for each in value)
     return Map(factor, offset, low, high)

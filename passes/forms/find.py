@@ -25,7 +25,7 @@ _PAD = "stablehlo.pad"  # a scan of associative_scan weaves elements with pads
 # Rewrites by which dimensions layouts split, of the first operation first: the file and the
 # function, read once one of this name is met.
 _OF_SPLIT = (
-    (WHILE, "turned_loops", "replace_loop"),
+    (WHILE, "reversed_loops", "replace_loop"),
     (WHILE, "chunked", "replace_loop"),
     (_GATHER, "carried_places", "replace_lookup"),
     (_GATHER, "owned_rows", "replace_rows"),
@@ -40,9 +40,9 @@ _FORMS = (
     ("stablehlo.scatter", "counted_rows", "replace_counts"),
     (_GATHER, "gathered", "replace_products"),
     (WHILE, "searches", "replace_search"),
-    ("stablehlo.reduce_window", "turned_windows", "replace_windows"),
-    ("stablehlo.reduce", "turned_reductions", "replace_reduction"),
-    ("stablehlo.convolution", "turned_windows", "replace_convolution"),
+    ("stablehlo.reduce_window", "reversed_windows", "replace_windows"),
+    ("stablehlo.reduce", "reversed_reductions", "replace_reduction"),
+    ("stablehlo.convolution", "reversed_windows", "replace_convolution"),
     (WHILE, "invariant", "hoist"),
 )
 

@@ -146,7 +146,7 @@ def _rebuilt(
     new = _copy(sort, values, kept, function.made)
     for k, value in zip(kept, new.results, strict=True):
         if k < len(sort.results):
-            function.stand(sort.results[k], value)
+            function.replace_value(sort.results[k], value)
     return new
 
 

@@ -30,9 +30,9 @@ def say_numbers(trips: Trips, function: Rewriting) -> None:
         is_even = known == [first + step * k for k in range(trips.count)]
         if is_even and (step >= 0 or numbers.dtype.kind == "i"):
             index = make.iota((trips.count,), 0, element)
-            function.stand(value, make.binary("add", make.times(index, step), first))
+            function.replace_value(value, make.binary("add", make.times(index, step), first))
         else:
-            function.stand(value, numbered(make, known, element))
+            function.replace_value(value, numbered(make, known, element))
 
 
 def is_split(trips: Trips, function: Rewriting) -> bool:
@@ -62,7 +62,7 @@ def with_whole_rows(loop: ir.Operation, function: Rewriting) -> ir.Operation | N
     copy = loop.clone(ip=ir.InsertionPoint(loop)).operation
     function.made += every(copy)
     for result, value in zip(loop.results, copy.results, strict=True):
-        function.shards.stand(value, result)
+        function.shards.stands_for(value, result)
         result.replace_all_uses_with(value)  # the loop stays: it may stand for itself again
     trips = Trips(copy, trips.count)
     for site in _elements(trips):

@@ -19,7 +19,7 @@ from dtensor.passes.forms.scalars import scanned
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.terms import Term, evaluated
 from dtensor.passes.ops.attributes import elements_of, shape_of
-from dtensor.passes.ops.patterns import reverses, turned
+from dtensor.passes.ops.patterns import reverses, unreversed
 from dtensor.passes.rewriting.rewriting import Rewriting
 
 
@@ -59,7 +59,7 @@ class _Writing:
         self.first, self.place = operation_of(first), places[first]
         self.make = Builder(self.first, self.made)
         self.dim = gradient.scan.dim
-        self.is_reverse = all(turned(v, self.dim) is not None for v in gradient.scan.inputs)
+        self.is_reverse = all(unreversed(v, self.dim) is not None for v in gradient.scan.inputs)
         self.x = [self._straight(value) for value in gradient.scan.inputs]
         self.size = self.make.shape_of(self.x[0])[self.dim]
         self.least = min(self.x, key=elements_of)
@@ -219,7 +219,7 @@ class _Writing:
         """A value in the order of the array, where the first operation is to be written."""
         if not self.is_reverse:
             return value
-        found = turned(value, self.dim)
+        found = unreversed(value, self.dim)
         if found is not None:
             return found
         for user in users(value):
@@ -232,10 +232,10 @@ class _Writing:
     def _put(self, value: Value, new: Value, rest: Value | None) -> None:
         """Let who reads a gradient, and what was added to it, read another value."""
         make = Builder(operation_of(value), self.made)
-        turns = users(value) if self.is_reverse else []
-        for turn in turns if rest is None else []:
-            if reverses(turn, [self.dim]):
-                self._stand(turn.results[0], new)
+        reversals = users(value) if self.is_reverse else []
+        for each in reversals if rest is None else []:
+            if reverses(each, [self.dim]):
+                self._stand(each.results[0], new)
         if self.is_reverse:
             new = make.reversed(new, self.dim)
         if rest is not None:
@@ -243,7 +243,7 @@ class _Writing:
         self._stand(value, new)
 
     def _stand(self, value: Value, new: Value) -> None:
-        self.function.stand(value, new)
+        self.function.replace_value(value, new)
         self.stands[value] = new
         self.places.setdefault(new, self.places[value])
 

@@ -13,7 +13,7 @@ from dtensor.passes.forms.scan_adjoints import write_gradient
 from dtensor.passes.forms.scan_gradients import Gradient
 from dtensor.passes.forms.weaves import WEAVES
 from dtensor.passes.ops.attributes import splat_of
-from dtensor.passes.ops.patterns import reverses, turned
+from dtensor.passes.ops.patterns import reverses, unreversed
 from dtensor.passes.ops.rows import BodyTies
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import Operations, copy_to, read_by
@@ -147,7 +147,7 @@ def _replace(
 ) -> None:
     scan = group[0]
     first = min((each.root for each in group), key=lambda op: numbers[op])
-    given = [turned(value, scan.dim) for value in scan.inputs]
+    given = [unreversed(value, scan.dim) for value in scan.inputs]
     is_reverse = all(value is not None for value in given)
     op = build.scan(
         [value for value in given if value is not None] if is_reverse else scan.inputs,
@@ -169,7 +169,7 @@ def _replace(
                     function.replace(user, value)
             if is_read(root):
                 value = Builder(each.root, function.made).reversed(value, scan.dim)
-        function.stand(root, value)
+        function.replace_value(root, value)
         function.drop(*each.ops)
 
 

@@ -31,7 +31,7 @@ def replace_search(loop: ir.Operation, function: Rewriting) -> None:
     search = None if found is None else found.search()
     if found is not None and search is not None:
         function.made.append(search)
-        function.stand(loop.results[found.high], search.results[0])
+        function.replace_value(loop.results[found.high], search.results[0])
         function.replace(loop, *loop.operands)  # others are unchanged, or read no more
 
 
@@ -87,7 +87,7 @@ class _Bisection:
         return None
 
     def _halves(self) -> bool:
-        """Whether the middle is that of the ends, which no turn of the loop leaves apart."""
+        """Whether the middle is that of the ends, which no trip of the loop leaves apart."""
         arguments = self.loop.regions[1].blocks[0].arguments
         low, high = arguments[self.low], arguments[self.high]
         terms = _made_by(self.middle, "add")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from dtensor.dialect.mlir import ir
 from dtensor.passes.builder import Builder
+from dtensor.passes.forms.blocked_body import BlockedBody, Values, needed
 from dtensor.passes.forms.carries import FEW, Carries
-from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.ops.attributes import shape_of, size_bytes
 from dtensor.passes.ops.linear import CoupledDims
 from dtensor.passes.ops.rows import rows_flops
@@ -64,7 +64,7 @@ class Serial(Carries):
         sent += 2 * sum(size_bytes(values[k]) for k in self.sums)
         return sent < read * (blocks - 1) / blocks
 
-    def ends(self, make: Builder, turns: BlockedBody, own: Values) -> None:
+    def ends(self, make: Builder, blocked: BlockedBody, own: Values) -> None:
         """Nothing is known before the trips are run."""
 
 

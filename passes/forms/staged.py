@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from dtensor.passes.builder import Builder
 from dtensor.passes.forms.affine import Affine
+from dtensor.passes.forms.blocked_body import BlockedBody, Values, needed
 from dtensor.passes.forms.carries import Carries
 from dtensor.passes.forms.clamps import Clamps
-from dtensor.passes.forms.turns import BlockedBody, Values, needed
 from dtensor.passes.program import read_by
 from dtensor.passes.rewriting.shards import Shards
 
@@ -63,12 +63,12 @@ class Staged(Carries):
         share = len(self.stages)
         return all(each.pays(shards, read / share, written / share, blocks) for each in self.stages)
 
-    def ends(self, make: Builder, turns: BlockedBody, own: Values) -> Values:
+    def ends(self, make: Builder, blocked: BlockedBody, own: Values) -> Values:
         """Those of each stage, by what is known of the stages before it."""
         found, known = Values(), dict(own)
         for stage in self.stages:
             given = {k: known[k] for k in stage.own}
-            ends = stage.ends(make, turns, given)
+            ends = stage.ends(make, blocked, given)
             found |= ends or {}
-            known |= turns.ahead(make, ends or {})
+            known |= blocked.ahead(make, ends or {})
         return {k: found[k] for k in self.mapped}

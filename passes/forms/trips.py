@@ -96,9 +96,9 @@ class Trips:
         sites = [*self.reads.values(), *self.writes.values()]
         moved = [site for site in sites if site.op.results[0] not in self._numbers] or sites
         self.is_reverse = bool(moved) and self._direction(moved[0]) < 0
-        self.is_alike = not any(map(self.is_turned, moved))
+        self.is_alike = not any(map(self.is_reversed, moved))
 
-    def is_turned(self, site: RowAccess) -> bool:
+    def is_reversed(self, site: RowAccess) -> bool:
         """Whether a site walks against the others: of numbers that are known, it may."""
         return (self._direction(site) < 0) != self.is_reverse
 

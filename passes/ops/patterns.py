@@ -98,7 +98,7 @@ def reverses(op: ir.Operation, dims: Sequence[int]) -> bool:
     return is_reverse and sorted(integers(op.attributes["dimensions"])) == sorted(dims)
 
 
-def turned(value: Value, dim: int) -> Value | None:
+def unreversed(value: Value, dim: int) -> Value | None:
     """What a value is the reverse of, along one dimension."""
     maker = maker_of(value)
     return maker.operands[0] if maker is not None and reverses(maker, [dim]) else None

@@ -88,11 +88,11 @@ class Rewriting:
         """Let values stand for the results of an operation; None leaves one as it is."""
         for result, value in zip(op.results, values, strict=True):
             if value is not None:
-                self.stand(result, value)
+                self.replace_value(result, value)
 
-    def stand(self, old: Value, new: Value) -> None:
+    def replace_value(self, old: Value, new: Value) -> None:
         """Let a value stand for one result of an operation."""
-        self.shards.stand(new, old)
+        self.shards.stands_for(new, old)
         old.replace_all_uses_with(new)
         self.drop(operation_of(old))
 

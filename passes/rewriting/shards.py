@@ -79,7 +79,7 @@ class Shards:
         """Whether a layout is known to split one of these dimensions of values."""
         return self.count(*places) > 1
 
-    def leaves_none(self, value: Value, dim: int) -> bool:
+    def others_take_all(self, value: Value, dim: int) -> bool:
         """Whether the other dimensions of a value are split over all devices, as far as known."""
         others = [self.count((value, d)) for d in range(len(shape_of(value))) if d != dim]
         return math.prod(others) >= self._most
@@ -89,11 +89,11 @@ class Shards:
         is_most = size < _TIMES_AS_LONG * count
         return size if is_most else size // (_SHARE_MOVED * self.count(*places))
 
-    def know(self, value: Value, dim: int, as_of: At) -> None:
+    def split_like(self, value: Value, dim: int, as_of: At) -> None:
         """A value is split as another one is, if it was made since the function was read."""
         self._made[value, dim] = self._made.get(as_of, as_of)
 
-    def stand(self, value: Value, old: Value) -> None:
+    def stands_for(self, value: Value, old: Value) -> None:
         """A value that was made since stands for another one."""
         if self.graph is not None and old in self.graph.number:
             self.graph.number.setdefault(value, self.graph.number[old])
@@ -107,7 +107,7 @@ class Shards:
             for value in (*op.results, *arguments):
                 self.graph.number.pop(value, None)
 
-    def split(self, value: Value, dim: int, shards: int) -> None:
+    def will_split(self, value: Value, dim: int, shards: int) -> None:
         """A dimension will be split, and so are those that walk together with it."""
         graph, splits = self._known()
         place = (graph.number.get(value, -1), dim)

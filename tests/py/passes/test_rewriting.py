@@ -10,6 +10,7 @@ from pathlib import Path
 
 import dtensor.passes.cuts
 import dtensor.passes.forms
+import dtensor.passes.rewriting
 from dtensor.dialect.mlir import ir, maker_of, users
 from dtensor.passes.base import PassState
 from dtensor.passes.functions import main_function
@@ -103,8 +104,11 @@ def test_an_erased_value_says_nothing_of_one_that_takes_its_place_in_memory() ->
         assert len(graph.number) == known - 4
 
 
+PACKAGES = (dtensor.passes.cuts, dtensor.passes.forms, dtensor.passes.rewriting)
+
+
 def test_forms_and_cuts_erase_in_one_place() -> None:
-    files = [Path(p) for m in (dtensor.passes.cuts, dtensor.passes.forms) for p in m.__path__]
+    files = [Path(p) for m in PACKAGES for p in m.__path__]
     found = {
         path.name for folder in files for path in folder.glob("*.py") if _erases(path.read_text())
     }

@@ -71,7 +71,7 @@ def reversed_dims(op: ir.Operation) -> list[int]:
 
 
 @dataclass
-class TurnedValues:
+class ReversedValues:
     """Finds, and writes, values whose rows are in the other order.
 
     Attributes:
@@ -139,7 +139,7 @@ class TurnedValues:
             for k, operand in enumerate(op.operands)
         ]
         result: Value = make.again(op, operands).results[0]
-        self.function.shards.stand(result, value)
+        self.function.shards.stands_for(result, value)
         return result
 
     def unreversed(self, value: Value, dim: int, before: ir.Operation) -> Value:
@@ -156,7 +156,7 @@ class TurnedValues:
     def reversed(self, make: Builder, value: Value, dim: int) -> Value:
         """A value that is reversed."""
         found = make.reversed(value, dim)
-        self.function.shards.stand(found, value)
+        self.function.shards.stands_for(found, value)
         return found
 
 

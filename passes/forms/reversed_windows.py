@@ -8,7 +8,6 @@ does a convolution of it with the kernel reversed: `jax.scipy.signal.correlate2d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from dtensor.dialect.ends import read_padding, read_steps
 from dtensor.dialect.mlir import (
@@ -22,14 +21,14 @@ from dtensor.dialect.mlir import (
 )
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import matrix_attr
-from dtensor.passes.ops.attributes import convolution_numbers, integers, shape_of
+from dtensor.passes.ops.attributes import convolution_numbers, integers, is_marked, shape_of
 from dtensor.passes.ops.combiners import commutes
 from dtensor.passes.ops.elementwise import cone
 from dtensor.passes.ops.patterns import adds_ones, keeps_all_but_ones, reverses, without_ones
 from dtensor.passes.program import copy_to
+from dtensor.passes.rewriting.names import REVERSE
 from dtensor.passes.rewriting.rewriting import Rewriting
 
-REVERSE: Final = "stablehlo.reverse"
 _STRIDES = "window_strides"
 _MOST_WORKS = 16  # operations, one after another, in between
 
@@ -39,24 +38,24 @@ def replace_windows(windows: ir.Operation, function: Rewriting) -> None:
 
     Which of two elements comes first must not matter, for windows are walked backwards.
     """
-    turns = users(windows.results[0])
-    if not turns or turns[0].name != REVERSE or len(windows.results) != 1:
+    reversals = users(windows.results[0])
+    if not reversals or reversals[0].name != REVERSE or len(windows.results) != 1:
         return
-    dims, named = integers(turns[0].attributes["dimensions"]), windows.attributes
-    if not all(reverses(user, dims) and user.block == windows.block for user in turns):
+    dims, named = integers(reversals[0].attributes["dimensions"]), windows.attributes
+    if not all(reverses(user, dims) and user.block == windows.block for user in reversals):
         return
-    if any("." in name for name in named) or not commutes(windows.regions[0], 1):
+    if is_marked(windows) or not commutes(windows.regions[0], 1):
         return
     if _STRIDES in named and any(integers(named[_STRIDES])[d] != 1 for d in dims):
         return
-    straight = unturned(windows, dims, function)
+    straight = without_reversals(windows, dims, function)
     if straight is None:
         return
     pairs = read_padding(windows, len(shape_of(windows.results[0])))
     rows = [(high, low) if d in dims else (low, high) for d, (low, high) in enumerate(pairs)]
     padding = {"padding": matrix_attr(rows)}
     made = Builder(windows, function.made).again(windows, [straight], attributes=padding)
-    for user in turns:
+    for user in reversals:
         function.replace(user, made.results[0])
 
 
@@ -66,39 +65,37 @@ def replace_convolution(convolution: ir.Operation, function: Rewriting) -> None:
     Dimensions of one element may come or go between the reversals and the convolution.
     """
     given, kernel = convolution.operands
-    value, last, between = given, convolution.results[0], [convolution]
-    value, moves = without_ones(value)
-    between += moves
+    (value, _), last = without_ones(given), convolution.results[0]
     while (reader := reader_of(last)) is not None and _has_units(reader):
         last = reader.results[0]
-    first, turns = made_by(REVERSE, value), users(last)
-    if first is None or not turns or any(turn.name != REVERSE for turn in turns):
+    first, reversals = made_by(REVERSE, value), users(last)
+    if first is None or not reversals or any(each.name != REVERSE for each in reversals):
         return
-    dims = integers(turns[0].attributes["dimensions"])
-    turned = _turned_windows(
+    dims = integers(reversals[0].attributes["dimensions"])
+    backwards = _reversed_windows(
         convolution,
         _placed(value, given, integers(first.attributes["dimensions"])),
         _placed(last, convolution.results[0], dims),
     )
-    if not turned or not all(reverses(turn, dims) for turn in turns):
+    if not backwards or not all(reverses(each, dims) for each in reversals):
         return
     make = Builder(convolution, function.made)
     numbers = convolution_numbers(convolution)
-    for i in turned:
+    for i in backwards:
         kernel = make.reversed(kernel, numbers.kernel_spatial_dimensions[i])
     straight = make.reshape(first.operands[0], shape_of(given))
     pairs = read_padding(convolution, len(numbers.input_spatial_dimensions))
-    rows = [pair[::-1] if i in turned else pair for i, pair in enumerate(pairs)]
+    rows = [pair[::-1] if i in backwards else pair for i, pair in enumerate(pairs)]
     padding = {"padding": matrix_attr(rows)}
     new = make.again(convolution, [straight, kernel], attributes=padding)
     if last == convolution.results[0]:
         last = new.results[0]
     function.replace(convolution, new.results[0])
-    for turn in turns:
-        function.replace(turn, last)
+    for each in reversals:
+        function.replace(each, last)
 
 
-def _turned_windows(
+def _reversed_windows(
     convolution: ir.Operation, before: set[int] | None, after: set[int] | None
 ) -> list[int]:
     """Which windows must walk backwards if these dimensions are not reversed; none if it cannot be.
@@ -149,7 +146,7 @@ def _placed(value: Value, other: Value, dims: Sequence[int]) -> set[int] | None:
     return {places[d] for d in dims if d in places}
 
 
-def unturned(op: ir.Operation, dims: list[int], function: Rewriting) -> Value | None:
+def without_reversals(op: ir.Operation, dims: list[int], function: Rewriting) -> Value | None:
     """The first operand of an operation without the reversals that it is computed of, or None."""
     known: dict[Value, Value] = {}
 

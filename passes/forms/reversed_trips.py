@@ -133,7 +133,7 @@ class WalkedArrays:
         read = [(self.ops[site.number], 0) for site in self.sites if site.array is not None]
         return [*read, *((self.loop, k) for k in (*self.taken(), *self.written))]
 
-    def turned(self, arrays: Mapping[At, Value], function: Rewriting) -> ir.Operation:
+    def reversed(self, arrays: Mapping[At, Value], function: Rewriting) -> ir.Operation:
         """A loop in front of this one that does the same with arrays in the other order.
 
         Args:
@@ -149,17 +149,17 @@ class WalkedArrays:
             found = None
             if array is not None and self.ops[number].operands[0] not in kept:
                 found = arrays[array, dim]
-            _turn(ops[number], dim, found, function)
+            _reverse(ops[number], dim, found, function)
         for k, at in taken.items():
             copy.operands[k] = arrays[at]
         for k, dim in self.written.items():
             copy.operands[k] = arrays[self.loop.operands[k], dim]
         for result, value in zip(self.loop.results, copy.results, strict=True):
-            function.shards.stand(value, result)
+            function.shards.stands_for(value, result)
         return copy
 
 
-def _turn(op: ir.Operation, dim: int, array: Value | None, function: Rewriting) -> None:
+def _reverse(op: ir.Operation, dim: int, array: Value | None, function: Rewriting) -> None:
     """Let an operation read or write rows at the mirrored place, of another array perhaps."""
     make, at = Builder(op, function.made), start_operand(op, dim)
     array = op.operands[0] if array is None else array

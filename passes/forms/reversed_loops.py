@@ -5,8 +5,8 @@ from the other end does the same in the same order, of arrays that are not rever
 computed of each row by itself, on the way to the loop and from there to a reversal, is computed of
 rows that are not reversed either.
 
-Where one loop reads what another wrote, as the gradient of a loop does, to turn one of them may
-cost more reversals, and to turn all less. So each is tried by itself, and with all others.
+Where one loop reads what another wrote, as the gradient of a loop does, to reverse one of them may
+cost more reversals, and to reverse all less. So each is tried by itself, and with all others.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from functools import cached_property
 
 from dtensor.dialect.mlir import Value, ir, is_read, maker_of, operation_of, ops_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.forms.turned_trips import WalkedArrays
-from dtensor.passes.forms.turned_values import (
+from dtensor.passes.forms.reversed_trips import WalkedArrays
+from dtensor.passes.forms.reversed_values import (
     Leaves,
-    TurnedValues,
+    ReversedValues,
     bytes_of,
     is_plain,
     reversed_dims,
@@ -33,18 +33,18 @@ from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import At
 
 _MOST_VALUES = 64  # values around loops
-_MOST_LOOPS = 6  # that are turned together
+_MOST_LOOPS = 6  # that are reversed together
 
 
 def replace_loop(loop: ir.Operation, function: Rewriting) -> None:
-    """Turn a loop, and those that it shares rows with, if less is reversed then."""
+    """Reverse a loop, and those that it shares rows with, if less is reversed then."""
     if REVERSE not in function.ops.names or not any(map(is_read, loop.results)):
         return
     first = WalkedArrays.of(loop, function)
     if first is None or not _is_split(first, function):
         return
     alone = _Group([first], function)
-    if not alone.turns and not alone.values.met:
+    if not alone.reversals and not alone.values.met:
         return  # another one of its group is beside a reversal, if any is
     best = max((alone, _joined(alone, function)), key=lambda group: group.saved)
     if best.saved > 0:
@@ -88,13 +88,13 @@ def _joined(group: _Group, function: Rewriting) -> _Group:
 
 @dataclass
 class _Group:
-    """Loops that are turned together.
+    """Loops that are reversed together.
 
     Attributes:
         loops: the loops.
         function: where they stand.
         values: what they read, and reversals read of them, in the other order.
-        turns: reversals of what they wrote, or was computed of that, by what they give.
+        reversals: those of what they wrote, or was computed of that, by what they give.
         beside: other loops that read what these write, or write what these read.
         left: what must be reversed for the loops, and for what stands for the reversals.
         kept: what they wrote that something needs as it was.
@@ -102,7 +102,7 @@ class _Group:
 
     loops: list[WalkedArrays]
     function: Rewriting
-    turns: dict[Value, int] = field(default_factory=dict)
+    reversals: dict[Value, int] = field(default_factory=dict)
     beside: list[ir.Operation] = field(default_factory=list)
     left: Leaves = field(default_factory=dict)
     kept: Leaves = field(default_factory=dict)
@@ -110,20 +110,20 @@ class _Group:
     def __post_init__(self) -> None:
         self.block = self.loops[0].loop.block
         results = [at for each in self.loops for at in each.results]
-        self.values = TurnedValues(self.function, dict.fromkeys(results))
+        self.values = ReversedValues(self.function, dict.fromkeys(results))
         self._around: dict[At, None] = dict.fromkeys(results)
         self._look_ahead()
         self._look_back()
         for at in [at for each in self.loops for at in each.arrays]:
             self.left |= self.values.leaves(*at)
-        for value, dim in list(self.turns.items()):
+        for value, dim in list(self.reversals.items()):
             left = self.left | self.values.leaves(operation_of(value).operands[0], dim)
             if bytes_of(left) - bytes_of(self.left) < size_bytes(value):
                 self.left = left
             else:
-                del self.turns[value]
+                del self.reversals[value]
         self._gone = {use for each in self.loops for use in each.uses()}
-        self._gone |= {(operation_of(value), 0) for value in self.turns}
+        self._gone |= {(operation_of(value), 0) for value in self.reversals}
         self._read = {value for value, _ in self.left}
         self._idle: dict[Value, None] = {}
         self.kept = {at: None for at in results if self._is_needed(at[0])}
@@ -132,7 +132,7 @@ class _Group:
     def saved(self) -> float:
         """How many bytes fewer are reversed."""
         met = [value for value in self.values.met if not self._is_needed(value)]
-        before = sum(size_bytes(value) for value in dict.fromkeys([*self.turns, *met]))
+        before = sum(size_bytes(value) for value in dict.fromkeys([*self.reversals, *met]))
         return before - bytes_of(self.left | self.kept)
 
     def touches(self, other: WalkedArrays) -> bool:
@@ -148,7 +148,7 @@ class _Group:
                 if op.block != self.block or op.name == WHILE:
                     self._note_loop(op)
                 elif dim in reversed_dims(op):
-                    self.turns[op.results[0]] = dim
+                    self.reversals[op.results[0]] = dim
                 elif is_plain(op) and len(queue) < _MOST_VALUES:
                     dims = range(len(shape_of(op.results[0])))
                     reads = [(rows_read(op, d) or {}).get(use.operand_number) for d in dims]
@@ -200,24 +200,24 @@ class _Group:
         return False
 
     def replace(self) -> None:
-        """Let turned loops stand for these, and what is not reversed for what was."""
+        """Let reversed loops stand for these, and what is not reversed for what was."""
         function, found = self.function, dict[Value, Value]()
         loops = {each.loop.results[0]: each for each in self.loops}
         for op in ops_of(self.block):
             value = op.results[0] if len(op.results) else None
             if value in loops:
-                self._turn(loops[value], found)
-            elif value in self.turns:
-                found[value] = self.values.unreversed(value, self.turns[value], op)
+                self._reverse(loops[value], found)
+            elif value in self.reversals:
+                found[value] = self.values.unreversed(value, self.reversals[value], op)
         for old, new in found.items():
-            function.stand(old, new)
+            function.replace_value(old, new)
         function.drop(*[operation_of(value) for value in self._idle if maker_of(value) is not None])
         function.drop(*[each.loop for each in self.loops])
 
-    def _turn(self, each: WalkedArrays, found: dict[Value, Value]) -> None:
-        """Write a loop that is turned, and note what stands for the results of the other."""
+    def _reverse(self, each: WalkedArrays, found: dict[Value, Value]) -> None:
+        """Write a loop that is reversed, and note what stands for the results of the other."""
         loop, values = each.loop, self.values
-        copy = each.turned({at: values.of(*at, loop) for at in each.arrays}, self.function)
+        copy = each.reversed({at: values.of(*at, loop) for at in each.arrays}, self.function)
         make = Builder(loop, self.function.made)
         for k, (old, new) in enumerate(zip(loop.results, copy.results, strict=True)):
             if k in each.written:

@@ -134,7 +134,7 @@ class BlockedBody:
         dim, count = site.dim, site.step * self.trips.count
         value = make.cut(array, dim, first, min(count, make.shape_of(array)[dim] - first))
         value = make.lengthened(value, dim, 0, count)
-        if self.trips.is_turned(site):  # trips, not the rows of each
+        if self.trips.is_reversed(site):  # trips, not the rows of each
             value = make.regrouped(value, dim, self.trips.count, site.step)
             value = make.regrouped(make.reversed(value, dim), dim, count, count=2)
         value = make.lengthened(value, dim, 0, site.step * self.blocks * self.size)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dtensor.dialect.mlir import Value, ir, is_read, maker_of
 from dtensor.passes.builder import Builder
-from dtensor.passes.forms.turned_windows import REVERSE, unturned
+from dtensor.passes.forms.reversed_windows import without_reversals
 from dtensor.passes.ops.attributes import element_of, integers, shape_of
 from dtensor.passes.ops.combiners import combiner, commutes
 from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.extremes import compared, extreme, reduced_extreme
 from dtensor.passes.ops.patterns import counts_along, is_zero
+from dtensor.passes.rewriting.names import REVERSE
 from dtensor.passes.rewriting.rewriting import Rewriting
 
 _MOST_WORKS = 16  # operations between the reversal and the reduction
@@ -30,7 +31,7 @@ def replace_reduction(op: ir.Operation, function: Rewriting) -> None:
     if not dims or not set(dims) <= set(reduced):
         return
     if len(op.results) == 1 and (combiner(body) is not None or commutes(body, 1)):
-        value = unturned(op, dims, function)
+        value = without_reversals(op, dims, function)
         if value is not None:
             function.replace(op, *Builder(op, function.made).again(op, [value]).results)
     elif len(reduced) == 1 and (name := extreme(body)) is not None:
@@ -44,13 +45,13 @@ def _replace_extreme(op: ir.Operation, name: str, dim: int, function: Rewriting)
     is_counted = counts_along(places) == (dim, 0)
     if not is_counted or not is_zero(op.operands[3]) or (is_float and is_read(op.results[0])):
         return
-    straight = unturned(op, [dim], function)
+    straight = without_reversals(op, [dim], function)
     if straight is None:
         return
     make = Builder(op, function.made)
-    turned = make.binary("subtract", shape_of(value)[dim] - 1, places)
+    from_end = make.binary("subtract", shape_of(value)[dim] - 1, places)
     keys = compared(make, straight, name) if is_float else straight
-    best, place = reduced_extreme(make, keys, turned, dim, name)
+    best, place = reduced_extreme(make, keys, from_end, dim, name)
     function.replace(op, op.results[0] if is_float else best, place)
 
 
