@@ -8,7 +8,7 @@ between values, of sizes that it divides. Shards then exchange the rows that the
 What all patterns read, beside `rewriting/`:
 
 - `pieces.py`: which elements of which values stand where in a value, along one dimension.
-- `elementwise.py`: what is computed of each element by itself, and so of slices as well.
+- `read_along.py`: what is computed of each element by itself, and so of slices as well.
 - `modes.py`: with which of its own elements a value was padded, as `jnp.pad` does in its modes.
 - `windows.py`: how the windows of a convolution or a reduction walk.
 
@@ -23,7 +23,7 @@ The patterns, in the order in which `fuse.py` rewrites them:
   `known_windows.py` as one slice or pad.
 - `overlapped_frames.py`: `jax.scipy.signal.istft`, which moves parts of frames by rows.
 - `padded_scans.py`: sums from the start of what was padded, as what is put around them, and
-  `sliced_scans.py` for what is cut out of them; both read `scans.py`.
+  `sliced_scans.py` for what is cut out of them; both read `cumulative_windows.py`.
 - `block_rows.py`: cuts of whole blocks, where a dimension is read as rows of such, as cuts of rows;
   `regrouped_rows.py` for rows of one length that are read as rows of another.
 - `transforms.py`: Fourier transforms of which few modes are read, or are not zero: `nonzero.py`

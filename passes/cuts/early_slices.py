@@ -13,9 +13,9 @@ from dtensor.dialect.mlir import Value, ir, maker_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import integers_attr, place_behind, with_sizes
-from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.known_windows import update_of, updated_place
 from dtensor.passes.cuts.pieces import Operands, cut, kept_of, without_dim
+from dtensor.passes.cuts.read_along import read_along
 from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
 from dtensor.passes.rewriting.names import (
     CONCATENATE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dtensor.dialect.mlir import Value, ir, maker_of
-from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.known_windows import update_kind, update_of, window_place
+from dtensor.passes.cuts.read_along import read_along
 from dtensor.passes.ops.attributes import integer, integers, pad_numbers, shape_of, slice_numbers
 from dtensor.passes.ops.magnitude import zero_where
 from dtensor.passes.ops.patterns import is_zero

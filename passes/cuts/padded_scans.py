@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, users
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.cumulative_windows import CumulativeWindow
 from dtensor.passes.cuts.pieces import repeated_row
-from dtensor.passes.cuts.scans import CumulativeWindow
 from dtensor.passes.ops.attributes import fill_number, integer, pad_numbers, shape_of, slice_numbers
 from dtensor.passes.ops.padding import PART
 from dtensor.passes.program import RETURNS

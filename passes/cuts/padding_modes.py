@@ -14,10 +14,10 @@ from dtensor.dialect.ends import Ends
 from dtensor.dialect.mlir import ir, made_by
 from dtensor.dialect.names import ENDS
 from dtensor.passes.cuts.early_slices import DimPart, Parts, cut_padded
-from dtensor.passes.cuts.elementwise import read_along
 from dtensor.passes.cuts.modes import padding_of
 from dtensor.passes.cuts.padding_gradients import Sums, folded
 from dtensor.passes.cuts.pieces import Piece, Reader
+from dtensor.passes.cuts.read_along import read_along
 from dtensor.passes.cuts.windows import Windows
 from dtensor.passes.ops.attributes import integers, shape_of, splat_of
 from dtensor.passes.rewriting.names import ADD, BROADCAST, CONCATENATE, REVERSE, SLICE, WINDOWED

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from dtensor.dialect.mlir import Value, ir, maker_of, reader_of
 from dtensor.passes.builder import Builder
+from dtensor.passes.cuts.cumulative_windows import CumulativeWindow
 from dtensor.passes.cuts.early_slices import DimPart, Parts
 from dtensor.passes.cuts.pieces import kept_of
-from dtensor.passes.cuts.scans import CumulativeWindow
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.ops.padding import PART
 from dtensor.passes.rewriting.names import PAD, SLICE

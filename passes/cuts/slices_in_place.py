@@ -16,8 +16,8 @@ from dtensor.dialect.mlir import Value, ir, maker_of, operation_of
 from dtensor.dialect.names import DIM, SPLICE
 from dtensor.passes.builder import Builder, Trail
 from dtensor.passes.creation import with_sizes
-from dtensor.passes.cuts.elementwise import computed_of, read_along
 from dtensor.passes.cuts.pieces import Piece, Pieces, Source, cut, merged, without_dim
+from dtensor.passes.cuts.read_along import computed_of, read_along
 from dtensor.passes.ops.attributes import CONSTANT, integer, itemsize, shape_of, splat_of
 from dtensor.passes.rewriting.shards import At, Shards
 

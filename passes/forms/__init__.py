@@ -3,11 +3,11 @@
 `find.py` is the pass, and lists the forms in order:
 
 - vectors joined of arrays, which loops carry: `joined.py`, written by `in_parts.py`.
-- scans in many operations: `scans.py`, read by `levels.py` and `weaves.py`; their gradients in
-  `scan_gradients.py` and `scan_adjoints.py`, by what `terms.py` knows of their bodies;
+- scans in many operations: `associative_scans.py`, read by `levels.py` and `weaves.py`; their
+  gradients in `scan_gradients.py` and `scan_adjoints.py`, by what `terms.py` knows of their bodies;
   `reversed_windows.py` for sums from the end, `reversed_reductions.py` for the last place of many.
-- orders: `orders.py` (sorts that count places), `ranks.py` (sorts of which few places are read,
-  `few_places.py`, or written in gradients, `written_places.py`), `searches.py` (bisection).
+- orders: `orders.py` (sorts that count places), `partial_sorts.py` (sorts of which few places are
+  read, `few_places.py`, or written in gradients, `written_places.py`), `searches.py` (bisection).
 - indices: `gathered.py` (products of rows), `owned_rows.py` (paged attention), `carried_places.py`
   (the last row before each place where there is one), `counted_rows.py`
   and `row_places.py` (each row by itself).

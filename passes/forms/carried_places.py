@@ -16,8 +16,8 @@ from dtensor.dialect import build
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of
 from dtensor.dialect.names import DIM, REVERSE, SCAN
 from dtensor.passes.builder import Builder, filling
+from dtensor.passes.cuts.cumulative_windows import CumulativeWindow
 from dtensor.passes.cuts.runs import Runs
-from dtensor.passes.cuts.scans import CumulativeWindow
 from dtensor.passes.ops.attributes import integer, shape_of
 from dtensor.passes.ops.combiners import combiner
 from dtensor.passes.ops.elementwise import cone, is_scalar_work

@@ -11,8 +11,8 @@ from typing import ClassVar
 from dtensor.dialect.diagnostics import LocatedError, error, from_mlir
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import Pass, PassState
+from dtensor.passes.forms.associative_scans import replace_scans
 from dtensor.passes.forms.joined import carry_parts
-from dtensor.passes.forms.scans import replace_scans
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CUSTOM_CALL, WHILE
@@ -34,7 +34,7 @@ _OF_SPLIT = (
 )
 # And others, of the last operation first.
 _FORMS = (
-    (SORT, "ranks", "replace_sort"),
+    (SORT, "partial_sorts", "replace_sort"),
     (CUSTOM_CALL, "factors", "replace_qr"),
     (_GATHER, "counted_rows", "replace_counts"),
     ("stablehlo.scatter", "counted_rows", "replace_counts"),

@@ -13,7 +13,7 @@ from dtensor.dialect.attributes import index_attr
 from dtensor.dialect.mlir import Value, ir, is_read, made_by, maker_of, ops_of, users
 from dtensor.dialect.names import PLACES
 from dtensor.passes.builder import Builder, filling
-from dtensor.passes.forms.ranks import FewRead, stands_before
+from dtensor.passes.forms.partial_sorts import FewRead, stands_before
 from dtensor.passes.ops.attributes import (
     direction_of,
     element_of,
