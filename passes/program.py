@@ -201,14 +201,18 @@ def dissolve(
     return body
 
 
-def copy_to(point: ir.InsertionPoint, op: ir.Operation, known: dict[Value, Value]) -> None:
-    """Copy an operation to where what is known stands for what it reads, as its results then do."""
+def copy_to(point: ir.InsertionPoint, op: ir.Operation, known: dict[Value, Value]) -> ir.Operation:
+    """A copy of an operation where what is known stands for what it reads, as its results then do.
+
+    Nobody takes notice of it; `Creator.again` is for an operation on operands that are at hand.
+    """
     copy = op.clone(ip=point).operation
     for inner in every(copy):
         for k, operand in enumerate(inner.operands):
             if operand in known:
                 inner.operands[k] = known[operand]
     known.update(zip(op.results, copy.results, strict=True))
+    return copy
 
 
 def read_by(op: ir.Operation) -> list[Value]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dtensor.dialect import build
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of, operation_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of
 from dtensor.dialect.names import DIM, REVERSE, SCAN
 from dtensor.passes.builder import Builder, filling
 from dtensor.passes.cuts.cumulative_windows import CumulativeWindow
@@ -155,8 +155,8 @@ class _LookedUp:
         """The rows that are looked up, if they are known, alike for all columns, and few runs."""
         known = {self.running.result: places}
         for op in self.works:
-            copy_to(ir.InsertionPoint(self.gather), op, known)
-            self.make.note(operation_of(known[op.results[0]]))  # erased, as nobody reads it
+            copy = copy_to(ir.InsertionPoint(self.gather), op, known)
+            self.make.note(copy)  # erased, as nobody reads it
         vectors = self.gather.operands[1]
         found = known_integers(known.get(vectors, vectors))
         if found is None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from dtensor.dialect.mlir import Value, ir, ops_of, terminator
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import Shape, with_sizes
+from dtensor.passes.cuts.pieces import Operands, cut
 from dtensor.passes.graph import Node
 from dtensor.passes.ops.attributes import integer, shape_of, slice_numbers
 from dtensor.passes.ops.rows import fit_rows
@@ -199,11 +200,7 @@ class PartWriter:
         make, result = Builder(op, self.function.made), op.results[0]
         dim, self._parts[result] = self.dims[result], []
         for start, end in pairwise(self.bounds):
-            place, found = 0, list[Value]()
-            for value in op.operands:
-                first, last = max(start - place, 0), min(end - place, shape_of(value)[dim])
-                if first < last:
-                    found.append(make.cut(value, dim, first, last - first))
-                place += shape_of(value)[dim]
+            pieces = cut(Operands().of_result(op, dim) or (), start, end - start)
+            found = [make.cut(each.source.value, dim, each.start, each.count) for each in pieces]
             self._parts[result].append(make.joined(found, dim))
         self._gone.append(op)

@@ -70,8 +70,7 @@ def _move(
             continue
         waiting.pop()
         if last.results[0] not in outside:
-            copy_to(point, last, outside)
-            function.made.append(operation_of(outside[last.results[0]]))
+            function.made.append(copy_to(point, last, outside))
     function.replace(op, *[outside[result] for result in op.results])
 
 

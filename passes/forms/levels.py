@@ -95,25 +95,19 @@ class AssociativeScan:
 
     def _is_one(self) -> bool:
         """Walk down the levels from the root, then check that all combine as the first does."""
-        done: set[tuple[str, int, int]] = set()
+        done: set[tuple[int, int, int]] = set()
         self.scans[0, 0] = self.root.results[0]
+        # The ends of levels are found first, then what combines pairs, then who is combined.
+        checks = (self._is_scan, self._is_level, self._is_rest)
         while True:
-            # The ends of levels are found first, then what combines pairs, then who is combined.
-            steps = [("1 scan", *key) for key in self.scans]
-            steps += [("2 elements", *key) for key in self.elements]
-            steps += [("3 rest", *key) for key in self.rests]
-            left = [step for step in steps if step not in done]
+            tables = enumerate((self.scans, self.elements, self.rests))
+            left = {(number, *key) for number, table in tables for key in table} - done
             if not left:
                 return len(self.pairs) == len(self.inputs)
-            step, level, k = min(left)
-            done.add((step, level, k))
-            if not self._holds(step, level, k):
+            number, level, k = min(left)
+            done.add((number, level, k))
+            if not checks[number](level, k):
                 return False
-
-    def _holds(self, step: str, level: int, k: int) -> bool:
-        if step == "1 scan":
-            return self._is_scan(level, k)
-        return self._is_level(level, k) if step == "2 elements" else self._is_rest(level, k)
 
     def _binds(
         self, table: dict[tuple[int, int], Value], key: tuple[int, int], value: Value

@@ -15,7 +15,6 @@ from dtensor.dialect.mlir import (
     ir,
     made_by,
     maker_of,
-    operation_of,
     reader_of,
     users,
 )
@@ -160,6 +159,5 @@ def without_reversals(op: ir.Operation, dims: list[int], function: Rewriting) ->
     given = op.operands[0]
     works = cone(given, is_reversed, _MOST_WORKS)
     for work in works or ():
-        copy_to(ir.InsertionPoint(op), work, known)
-        function.made.append(operation_of(known[work.results[0]]))
+        function.made.append(copy_to(ir.InsertionPoint(op), work, known))
     return None if works is None else known.get(given, given)
