@@ -2,7 +2,7 @@
 
 Only the regions of loops, branches and `dtensor.manual` hold operations of the program; those of a
 reduce, a sort or a scatter hold a combiner of scalars. Whoever walks a program, or asks which
-values a loop or a branch ties together, asks here.
+values a loop or a branch ties together, what a loop never changes or how often it runs, asks here.
 """
 
 from __future__ import annotations
