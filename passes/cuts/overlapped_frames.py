@@ -109,13 +109,11 @@ class _Overlap:
         """The sum of the parts, each padded to its place."""
         sizes, dim = shape_of(self.parts), self.dim
         zero = make.zero_of(self.parts)
-        low, high = [0] * (len(sizes) - 1), [0] * (len(sizes) - 1)
         found = make.broadcast(zero, with_sizes(sizes, dim, self.rows, count=2))
         for j in range(sizes[dim]):
             part = make.regrouped(make.cut(self.parts, dim, j, 1), dim)
-            low[dim] = j * self.moved
-            high[dim] = self.rows - sizes[dim + 1] - low[dim]
-            found = make.binary("add", found, make.pad(part, zero, low, high))
+            part = make.lengthened(part, dim, j * self.moved, self.rows, zero)
+            found = make.binary("add", found, part)
         return make.reshape(found, self.shape)
 
 

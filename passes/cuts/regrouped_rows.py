@@ -129,8 +129,5 @@ class Elements:
         if op.name == SLICE:
             start, limit = (numbers[dim] * row for numbers in slice_numbers(op)[:2])
             return make.cut(value, dim, start, limit - start)
-        rank = len(make.shape_of(value))
-        around = [[0] * rank, [0] * rank]
-        for numbers, pads in zip(around, pad_numbers(op)[:2], strict=True):
-            numbers[dim] = pads[dim] * row
-        return make.pad(value, op.operands[1], *around)
+        low, size = pad_numbers(op)[0][dim], shape_of(op.results[0])[dim]
+        return make.lengthened(value, dim, low * row, size * row, op.operands[1])

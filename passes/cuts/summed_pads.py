@@ -74,7 +74,8 @@ def _summed(make: Builder, padded: _Padded, terms: Sequence[Value]) -> Value:
     """The sum of terms that are padded alike along one dimension, padded there at last."""
     inner = [_without(make, made_by(PAD, term), padded.dim) for term in terms]
     total = make.combined("add", inner)
-    return make.pad(total, make.zero_of(total), *_along(padded, len(shape_of(total))))
+    size = padded.low + shape_of(total)[padded.dim] + padded.high
+    return make.lengthened(total, padded.dim, padded.low, size)
 
 
 def _without(make: Builder, pad: ir.Operation | None, dim: int) -> Value:
@@ -84,9 +85,3 @@ def _without(make: Builder, pad: ir.Operation | None, dim: int) -> Value:
     lows[dim] = highs[dim] = 0
     value: Value = pad.operands[0]
     return make.pad(value, pad.operands[1], lows, highs) if any([*lows, *highs]) else value
-
-
-def _along(padded: _Padded, rank: int) -> tuple[list[int], list[int]]:
-    lows, highs = [0] * rank, [0] * rank
-    lows[padded.dim], highs[padded.dim] = padded.low, padded.high
-    return lows, highs

@@ -6,7 +6,7 @@ zeros in the place of what a roll brings round. So both read what is computed in
 
 from __future__ import annotations
 
-from dtensor.dialect.mlir import Value, ir, made_by, operation_of
+from dtensor.dialect.mlir import ir, made_by, operation_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.cuts.known_windows import known_place, update_kind, update_of, window_place
@@ -47,7 +47,7 @@ def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
     for d in dims:
         found = aligner.aligned(long, Wanted(d, starts[d], sizes[d], op, scope))
         if found is None and is_padded and sizes[d] < 2 * counts[d]:
-            found = _padded(aligner, op, long, d, starts[d], sizes[d])
+            found = Builder(op, aligner.made).lengthened(long, d, starts[d], sizes[d])
         if found is None:
             return
         long = found
@@ -60,16 +60,6 @@ def _replace_update(aligner: Aligner, op: ir.Operation, scope: int) -> None:
         value = make.merged(kind, into, value)
     aligner.shards.stands_for(value, op.results[0])
     op.results[0].replace_all_uses_with(value)
-
-
-def _padded(
-    aligner: Aligner, op: ir.Operation, value: Value, dim: int, start: int, size: int
-) -> Value:
-    """What is put into most of a split dimension, between zeros."""
-    make, sizes = Builder(op, aligner.made), shape_of(value)
-    lows, highs = [0] * len(sizes), [0] * len(sizes)
-    lows[dim], highs[dim] = start, size - start - sizes[dim]
-    return make.pad(value, make.zero_of(value), lows, highs)
 
 
 def _replace_row(aligner: Aligner, op: ir.Operation, scope: int) -> None:
