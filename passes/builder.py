@@ -6,7 +6,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.names import PLUS_ZERO
 from dtensor.passes.creation import integers_attr, with_sizes
+from dtensor.passes.ops.elements import element_kind
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.shaping import Shaper
 
@@ -57,6 +59,11 @@ class Builder(Shaper):
     def unary(self, name: str, value: Value) -> Value:
         """An element-wise op of one value, which gives its type; `name` without the dialect."""
         return self.value(f"stablehlo.{name}", [value], value.type)
+
+    def plus_zero(self, value: Value) -> Value:
+        """`value + 0`: floats with 0 for a zero of the other sign."""
+        is_float = element_kind(self.element_of(value))[0] == "float"
+        return self.value(PLUS_ZERO, [value], value.type) if is_float else value
 
     def combined(self, name: str, values: Iterable[Value]) -> Value:
         """One value, at least, after another joined by an element-wise op of two."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dtensor.dialect.mlir import Value, ir
-from dtensor.dialect.names import PLUS_ZERO
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.pieces import Piece, Source
 from dtensor.passes.ops.attributes import element_of, shape_of
@@ -81,13 +80,9 @@ def _joined(make: Builder, run: Sequence[Piece], shape: Sequence[int]) -> Value:
     A sum of zeros of two signs is 0.
     """
     dim, place, parts = run[0].source.dim, 0, list[Value]()
-    element = make.element_of(run[0].source.value)
-    zero = make.constant(0, make.tensor_type((), element))
+    zero = make.zero_of(run[0].source.value)
     for placed in sorted(run, key=lambda each: each.place):
         before, size = placed.place - place, placed.end - place
         parts.append(make.lengthened(placed.source.value, dim, before, size, zero))
         place = placed.end
-    value = make.lengthened(make.joined(parts, dim), dim, 0, shape[dim], zero)
-    if not element.startswith(("f", "bf")):
-        return value
-    return make.value(PLUS_ZERO, [value], value.type)
+    return make.plus_zero(make.lengthened(make.joined(parts, dim), dim, 0, shape[dim], zero))

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from dtensor.dialect.mlir import Value, ir, maker_of, reader_of
-from dtensor.dialect.names import PLUS_ZERO
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.padding_gradients import Sums, is_nothing
 from dtensor.passes.cuts.pieces import Piece, Pieces, Source
@@ -146,7 +145,7 @@ class Mover:
                 rows = self._rows(op, self._added(op, found, scope), size)
                 make, values = Builder(op, self._made), [self._spliced(op, r, scope) for r in rows]
                 total = make.combined("add", values)
-                return total if len(terms) == len(pieces) else _plus_zero(make, total)
+                return total if len(terms) == len(pieces) else make.plus_zero(total)
         return None
 
     def _as_long(self, term: Piece, wanted: Wanted) -> Piece | None:
@@ -205,16 +204,10 @@ class Mover:
         if len(pieces) == 1 and _stays(pieces[0]):
             return self._aligner.value(pieces[0].source, op, scope)
         main = [piece.source for piece in sorted(pieces, key=lambda piece: -piece.count)]
-        zero = make.constant(0, make.tensor_type((), element_of(op.results[0])))
+        zero = make.zero_of(op.results[0])
         stretches = [*_between(pieces, row.size, Source(zero))]
         value = self._aligner.spliced(stretches, main, op, scope)
-        return value if len(row.terms) == 1 else _plus_zero(make, value)
-
-
-def _plus_zero(make: Builder, value: Value) -> Value:
-    """A value with 0 for a zero of the other sign."""
-    is_float = make.element_of(value).startswith(("f", "bf"))
-    return make.value(PLUS_ZERO, [value], value.type) if is_float else value
+        return value if len(row.terms) == 1 else make.plus_zero(value)
 
 
 def _between(pieces: Sequence[Piece], size: int, zero: Source) -> Iterator[Piece]:
