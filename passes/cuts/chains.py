@@ -15,7 +15,7 @@ from dtensor.passes.cuts.names import CUTS, PAD, SLICE
 from dtensor.passes.cuts.pieces import At, Piece, Pieces, Source
 from dtensor.passes.cuts.rewriting import Rewriting
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
-from dtensor.passes.cuts.uses import UPDATES, USES, replaced_use
+from dtensor.passes.cuts.uses import USES, replaced_use
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
 
 _FEW = 8  # times as many elements are there already
@@ -23,8 +23,6 @@ _FEW = 8  # times as many elements are there already
 
 def fuse_chains(function: Rewriting) -> None:
     """Put chains together, and what is computed between them in the size of what was cut."""
-    if not function.named(*CUTS, *UPDATES):
-        return
     fuser = Fuser(function)
     for op, name, scope in function.ops.visits:
         if name in CUTS:

@@ -93,7 +93,7 @@ class Row:
 
 def move_terms(function: Rewriting) -> None:
     """Write sums of moved rows along split dimensions as sums of splices of their length."""
-    if not (function.named(ADD) and function.named(PAD)):
+    if not function.named(ADD):
         return
     mover = Mover(function)
     for op, name, scope in function.ops.visits:
