@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -37,3 +39,16 @@ def test_names_may_have_spaces_around_and_must_be_known() -> None:
     assert FuseCutsPass(without=" chains ,strides,").without == " chains ,strides,"
     with pytest.raises(PassOptionError, match="no rewrite 'stride'; did you mean 'strides'"):
         FuseCutsPass(without="chains, stride")
+
+
+def test_each_is_worth_something_to_the_program_that_shows_it() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "rewrites.md").read_text(encoding="utf-8")
+    lines = [line.split() for line in page.rpartition("prints")[2].splitlines()]
+    numbers = {
+        cells[0]: [int(each.replace(",", "")) for each in cells[1:]]
+        for cells in lines
+        if len(cells) == 5 and cells[1][0].isdigit()
+    }
+    assert list(numbers) == list(dict.fromkeys(each.file for _, each in _ALL))
+    for name, (sent, sent_without, flops, flops_without) in numbers.items():
+        assert sent < sent_without or (sent == sent_without and flops < flops_without), name
