@@ -8,7 +8,6 @@ from typing import ClassVar
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.cuts.names import (
-    ADD,
     CONCATENATE,
     CONVERT,
     CUTS,
@@ -65,9 +64,9 @@ class FuseCutsPass(RewritesPass):
         _rewrite("padding_modes", "say_padding", SLICE, *WINDOWED),
         # Others are written so that more of them go together.
         _rewrite("unit_reductions", "keep_units", REDUCE),
-        _rewrite("summed_pads", "sum_before_padding", ADD),
+        _rewrite("summed_pads", "sum_before_padding", PAD),
         _rewrite("moved_terms", "move_terms", PAD),
-        _rewrite("joined_pads", "join_pads", ADD),
+        _rewrite("joined_pads", "join_pads", PAD),
         _rewrite("strides", "split_strides", SLICE, PAD),
         _rewrite("chains", "fuse_chains", SCATTER, DYNAMIC_UPDATE_SLICE, *CUTS),
         # What is left is laid out one dimension at a time.
