@@ -152,7 +152,7 @@ class Mover:
         self._totals: dict[tuple[tuple[Source, ...], int], Source] = {}
 
     def moved(self, op: ir.Operation, dims: Iterable[int], scope: int) -> Value | None:
-        """A sum anew; None if it has no rows that are moved by themselves along these dimensions."""
+        """A sum anew; None if no rows are moved by themselves along one of these dimensions."""
         for dim in sorted(dims):
             size = shape_of(op.results[0])[dim]
             pieces = self._sums.of(op.results[0], dim)
