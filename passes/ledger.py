@@ -86,6 +86,7 @@ class Ledger:
     op_locations: list[ir.Location | str] = field(default_factory=list)
     trails: list[Provenance] = field(default_factory=list)
     facts: NodeFacts | None = None
+    rewrites: list[str] = field(default_factory=list)  # names of those that changed something
     padded_results: set[int] = field(default_factory=set)  # split as they are padded, not as given
     _once: dict[tuple[object, ...], Record] = field(default_factory=dict)
 
@@ -94,7 +95,8 @@ class Ledger:
         once, padded = dict(self._once), set(self.padded_results)
         records, trails = list(self.records), list(self.trails)
         names, locations = list(self.op_names), list(self.op_locations)
-        return Ledger(records, names, locations, trails, self.facts, padded, once)
+        rewrites = list(self.rewrites)
+        return Ledger(records, names, locations, trails, self.facts, rewrites, padded, once)
 
     def add(
         self, kind: str, text: str, at: ir.Location | ir.Operation | None = None, **fields: Any
@@ -157,7 +159,10 @@ class Ledger:
         return self.__dict__
 
     def to_json(self) -> dict[str, Any]:
-        """The ledger as JSON values: `{"version", "ops", "records"}`; see docs/ledger.md."""
+        """The ledger as JSON values: `{"version", "ops", "records", "rewrites"}`.
+
+        docs/ledger.md says what is in them.
+        """
         ops = [
             {"id": i, "name": name, "location": location_text(location)}
             for i, (name, location) in enumerate(zip(self.op_names, self.op_locations, strict=True))
@@ -166,4 +171,4 @@ class Ledger:
         for record in self.records:
             entry = asdict(record)
             records.append({k: list(v) if isinstance(v, tuple) else v for k, v in entry.items()})
-        return {"version": 1, "ops": ops, "records": records}
+        return {"version": 1, "ops": ops, "records": records, "rewrites": self.rewrites}

@@ -19,6 +19,7 @@ from dtensor.passes import cxx
 from dtensor.passes.base import options_of
 from dtensor.passes.pipelines import PIPELINES, SUMMARIES
 from dtensor.passes.registry import PASSES, pass_class
+from dtensor.passes.rewrites import RewritesPass
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 _NOTE = "<!-- Written by tools/generate_docs.py from {}; edit those, not this. -->"
@@ -106,6 +107,10 @@ def _passes() -> Iterator[str]:
         cls = pass_class(name)
         for paragraph in _paragraphs(cls):
             yield f"\n{paragraph}"
+        if issubclass(cls, RewritesPass):
+            yield ""
+            for rewrite, file in cls.rewrites().items():
+                yield f"- `{rewrite}`: {' '.join(_paragraphs(file))}"
         options = options_of(cls)
         if options:
             yield "\n| option | type | default | |\n| --- | --- | --- | --- |"

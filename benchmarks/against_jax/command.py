@@ -17,7 +17,7 @@ def options(
     module: str,
     description: str | None,
     names: Sequence[str],
-    calls: int,
+    calls: int | None,
     out: Path | None,
 ) -> argparse.Namespace:
     """What the command line says: `names`, all of them if none are given; `calls`; `out`.
@@ -27,16 +27,17 @@ def options(
         module: what runs, as `python -m` names it.
         description: what it does.
         names: the programs that there are.
-        calls: of each program, unless the command line says otherwise.
+        calls: of each program, unless the command line says otherwise; None if none is called.
         out: where figures go, unless the command line says otherwise.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("names", nargs="*", metavar="NAMES", help=f"of {', '.join(names)}")
-    parser.add_argument("--calls", type=int, default=calls, help="calls of each program, in turns")
+    if calls is not None:
+        parser.add_argument("--calls", type=int, default=calls, help="of each program, in turns")
     parser.add_argument("--out", type=Path, default=out, help="where figures go")
     found = parser.parse_args(arguments)
-    if found.calls < 1:
+    if calls is not None and found.calls < 1:
         parser.error(f"--calls {found.calls}: give 1 or more; their median is printed")
     unknown = [name for name in found.names if name not in names]
     if unknown:

@@ -86,7 +86,7 @@ def measure(
     }
 
 
-def _shardings(specs: Any, mesh: jax.sharding.Mesh) -> Any:
+def shardings(specs: Any, mesh: jax.sharding.Mesh) -> Any:
     """NamedShardings in the place of PartitionSpecs."""
     return jax.tree.map(
         lambda spec: None if spec is None else NamedSharding(mesh, spec),
@@ -96,7 +96,7 @@ def _shardings(specs: Any, mesh: jax.sharding.Mesh) -> Any:
 
 
 def _by_dtensor(workload: Workload, mesh: jax.sharding.Mesh, times: int) -> _Program:
-    ins, outs = _shardings(workload.in_specs, mesh), _shardings(workload.out_specs, mesh)
+    ins, outs = shardings(workload.in_specs, mesh), shardings(workload.out_specs, mesh)
 
     def compiled() -> Any:
         step = dtensor.jit(
@@ -113,7 +113,7 @@ def _by_dtensor(workload: Workload, mesh: jax.sharding.Mesh, times: int) -> _Pro
 
 
 def _by_jax(workload: Workload, mesh: jax.sharding.Mesh, times: int) -> _Program:
-    ins, outs = _shardings(workload.in_specs, mesh), _shardings(workload.out_specs, mesh)
+    ins, outs = shardings(workload.in_specs, mesh), shardings(workload.out_specs, mesh)
 
     def compiled() -> Any:
         step = jax.jit(

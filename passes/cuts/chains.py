@@ -13,7 +13,7 @@ from dataclasses import replace
 from dtensor.dialect.mlir import Value, ir, made_by
 from dtensor.passes.cuts.pieces import Piece, Pieces, Source
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
-from dtensor.passes.cuts.uses import UPDATES, USES, replaced_use
+from dtensor.passes.cuts.uses import USES, replaced_use
 from dtensor.passes.ops.attributes import pad_numbers, shape_of, slice_numbers
 from dtensor.passes.rewriting.names import CUTS, PAD, SLICE
 from dtensor.passes.rewriting.rewriting import Rewriting
@@ -24,8 +24,6 @@ _TIMES_THERE = 8  # times as many elements are there already
 
 def fuse_chains(function: Rewriting) -> None:
     """Put chains together, and what is computed between them in the size of what was cut."""
-    if not function.named(*CUTS, *UPDATES):
-        return
     fuser = Fuser(function)
     for op, name, scope in function.ops.visits:
         if name in CUTS:

@@ -12,15 +12,17 @@ from dtensor.dialect.mlir import Value, ir
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.pieces import Piece, Source
 from dtensor.passes.ops.attributes import element_of, shape_of
-from dtensor.passes.ops.patterns import terms_of, zeros_around
-from dtensor.passes.rewriting.names import ADD
+from dtensor.passes.ops.patterns import sums_with, terms_of, zeros_around
+from dtensor.passes.rewriting.names import ADD, PAD
 from dtensor.passes.rewriting.rewriting import Rewriting
 
 
 def join_pads(function: Rewriting) -> None:
     """Join the terms of sums that have zeros where the others stand."""
+    padded = sums_with(pad.results[0] for pad in function.named(PAD))
     for op in function.named(ADD):
-        function.replace(op, _with_terms_joined(op, function.made))
+        if op.results[0] in padded:
+            function.replace(op, _with_terms_joined(op, function.made))
 
 
 def _with_terms_joined(op: ir.Operation, made: list[ir.Operation]) -> Value | None:

@@ -9,15 +9,16 @@ shards send their neighbours the rows that these lack, and move rows of their ow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from dtensor.dialect.mlir import Value, ir, maker_of, reader_of
+from dtensor.dialect.mlir import Value, ir, maker_of, reader_of, users
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.padding_gradients import Sums, is_nothing
 from dtensor.passes.cuts.pieces import Piece, Pieces, Source
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
-from dtensor.passes.ops.attributes import element_of, integers, shape_of
+from dtensor.passes.ops.attributes import element_of, integers, pad_numbers, shape_of
+from dtensor.passes.ops.elementwise import is_scalar_work
 from dtensor.passes.ops.patterns import is_zero
 from dtensor.passes.rewriting.names import ADD, CONCATENATE, PAD, REVERSE
 from dtensor.passes.rewriting.rewriting import Rewriting
@@ -93,28 +94,47 @@ class Row:
 
 def move_terms(function: Rewriting) -> None:
     """Write sums of moved rows along split dimensions as sums of splices of their length."""
-    if not (function.named(ADD) and function.named(PAD)):
+    padded = _padded_sums(function.named(PAD))
+    if not padded:
         return
     mover = Mover(function)
     for op, name, scope in function.ops.visits:
-        if name == ADD and not _is_term(op) and _has_padded(op):
-            function.replace(op, mover.moved(op, scope.number))
+        if name == ADD and op.results[0] in padded and not _is_term(op):
+            function.replace(op, mover.moved(op, padded[op.results[0]], scope.number))
 
 
-def _has_padded(op: ir.Operation) -> bool:
-    """Whether a term of a sum is padded, or made of one value that is, a few operations before."""
-    waiting, seen = [(value, _NEAR_WORKS) for value in op.operands], set[Value]()
+def _padded_sums(pads: Iterable[ir.Operation]) -> dict[Value, set[int]]:
+    """Sums of padded terms, or of what is made of one alone in a few operations; along what dims.
+
+    Where these operations may move dimensions it is all of them.
+    """
+    found = dict[Value, set[int]]()
+    waiting = [(pad.results[0], _NEAR_WORKS, frozenset(_long_dims(pad))) for pad in pads]
+    seen = set[tuple[Value, int, frozenset[int]]]()
     while waiting:
-        value, left = waiting.pop()
-        maker = maker_of(value)
-        if maker is None or value in seen:
+        reached = waiting.pop()
+        value, left, dims = reached
+        if reached in seen or not dims:
             continue
-        seen.add(value)
-        if maker.name == PAD:
-            return True
-        if maker.name == ADD or (left and len(maker.operands) == 1 and not len(maker.regions)):
-            waiting += [(each, left - (maker.name != ADD)) for each in maker.operands]
-    return False
+        seen.add(reached)
+        for op in users(value):
+            if op.name == ADD:
+                found.setdefault(op.results[0], set()).update(dims)
+                waiting.append((op.results[0], left, dims))
+            elif left and len(op.operands) == 1 == len(op.results) and not len(op.regions):
+                result = op.results[0]
+                rank = len(shape_of(result))
+                moved = dims if is_scalar_work(op) else frozenset(range(rank))
+                waiting.append((result, left - 1, moved))
+    return found
+
+
+def _long_dims(pad: ir.Operation) -> Iterator[int]:
+    """The dimensions of many elements that a pad makes longer, or cuts."""
+    lows, highs, gaps = pad_numbers(pad)
+    for dim, size in enumerate(shape_of(pad.results[0])):
+        if size >= _TIMES_FEW_ROWS and (lows[dim] or highs[dim] or gaps[dim]):
+            yield dim
 
 
 def _is_term(op: ir.Operation) -> bool:
@@ -131,9 +151,10 @@ class Mover:
         self._aligner = Aligner(Pieces(), lambda op, _: op.results[0], self._shards, self._made)
         self._totals: dict[tuple[tuple[Source, ...], int], Source] = {}
 
-    def moved(self, op: ir.Operation, scope: int) -> Value | None:
-        """A sum anew; None if it has no rows that are moved by themselves."""
-        for dim, size in enumerate(shape_of(op.results[0])):
+    def moved(self, op: ir.Operation, dims: Iterable[int], scope: int) -> Value | None:
+        """A sum anew; None if no rows are moved by themselves along one of these dimensions."""
+        for dim in sorted(dims):
+            size = shape_of(op.results[0])[dim]
             pieces = self._sums.of(op.results[0], dim)
             terms = [piece for piece in pieces if not _is_zero(piece)]
             places = [(op.results[0], dim), *(term.source.at for term in terms)]

@@ -25,10 +25,8 @@ def move_narrow(function: Rewriting) -> None:
     """Convert what moves between shards before that, if to a narrower type; or else behind it."""
     for op in function.each(CONVERT, is_reverse=True):
         _convert_before(function, op)
-    function.read_anew()
     for op in function.each(*_MOVES, *WINDOWED):
         _convert_behind(function, op)
-    function.read_anew()
 
 
 def _convert_before(function: Rewriting, op: ir.Operation) -> None:

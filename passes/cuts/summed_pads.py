@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dtensor.dialect.mlir import Value, ir, made_by, reader_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import pad_numbers, shape_of
-from dtensor.passes.ops.patterns import terms_of, zeros_around
+from dtensor.passes.ops.patterns import sums_with, terms_of, zeros_around
 from dtensor.passes.rewriting.names import ADD, PAD
 from dtensor.passes.rewriting.rewriting import Rewriting
 
@@ -30,8 +30,10 @@ class _Padded(NamedTuple):
 
 def sum_before_padding(function: Rewriting) -> None:
     """Add up the terms of sums that are padded alike along a split dimension, then pad the sum."""
+    padded = sums_with(pad.results[0] for pad in function.named(PAD))
     for op in function.named(ADD):
-        function.replace(op, _with_terms_summed(op, function))
+        if op.results[0] in padded:
+            function.replace(op, _with_terms_summed(op, function))
 
 
 def _with_terms_summed(op: ir.Operation, function: Rewriting) -> Value | None:

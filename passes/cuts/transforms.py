@@ -38,17 +38,12 @@ Dims = dict[int, int]  # of a transform's result, where they are in what is comp
 
 def transform_less(function: Rewriting) -> None:
     """Cut along each dimension before others are transformed, and pad along it behind them."""
-    if not function.named(TRANSFORM):
-        return
     for op in function.each(SLICE):
         _cut_at_once(function, op)
-    function.read_anew()
     for op in function.each(TRANSFORM, is_reverse=True):
         _cut_early(function, op)
-    function.read_anew()
     for op in function.each(TRANSFORM):
         _pad_late(function, op)
-    function.read_anew()
 
 
 def _order(op: ir.Operation, key: Mapping[int, tuple[float, ...]]) -> list[int]:

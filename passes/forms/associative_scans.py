@@ -25,7 +25,7 @@ def replace_scans(function: Rewriting) -> None:
     groups, numbers = _groups(function.ops)
     if _replace_gradients(groups, list(numbers), function):
         function.clean()
-        groups, numbers = _groups(function.read_anew())
+        groups, numbers = _groups(function.ops)
     for group in _read_by_themselves(groups, numbers):
         _replace(group, numbers, function)
 

@@ -17,6 +17,7 @@ from dtensor.passes.graph import ARGUMENT, CARRY, CONSTRAINT, JOINTS, OP, RESULT
 from dtensor.passes.ops.attributes import integer, shape_of, slice_numbers
 from dtensor.passes.ops.rows import passing_factors, reduced_factors
 from dtensor.passes.ops.shape import regroup
+from dtensor.passes.program import WHILE
 from dtensor.passes.rewriting.names import CONCATENATE, RESHAPE
 from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import Shards
@@ -30,6 +31,8 @@ Stretch = tuple[int, int, Value, int]
 
 def carry_parts(function: Rewriting) -> None:
     """Let loops carry the parts of one joined vector, if shards are known of any part."""
+    if not function.named(WHILE):
+        return
     graph, seen = function.shards.read(), set[ValueDim]()
     for node in graph.nodes:
         if node.kind != OP or node.name != CONCATENATE:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from dtensor.dialect.mlir import Value, ir, made_by, maker_of, reader_of
+from dtensor.dialect.mlir import Value, ir, made_by, maker_of, reader_of, users
 from dtensor.passes.ops.attributes import (
     constant_numbers,
     constant_of,
@@ -82,6 +82,18 @@ def terms_of(op: ir.Operation) -> list[Value]:
         last = first if first is not None and _goes_on(first) else None
         found += [term] if last is not None else [term, value]
     return found[::-1]
+
+
+def sums_with(terms: Iterable[Value]) -> set[Value]:
+    """The sums, as their last additions give them, that have any of these terms."""
+    found = set[Value]()
+    for term in terms:
+        for op in users(term):
+            if op.name == _ADD:
+                while _goes_on(op):
+                    op = users(op.results[0])[0]
+                found.add(op.results[0])
+    return found
 
 
 def _goes_on(op: ir.Operation) -> bool:

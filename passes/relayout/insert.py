@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +30,8 @@ from dtensor.passes.graph import (
 )
 from dtensor.passes.ledger import Record
 from dtensor.passes.locations import all_ids, operation_name, tag, tagged_id
+from dtensor.passes.ops.elementwise import is_scalar_work
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CUSTOM_CALL
 from dtensor.passes.propagation.planned import PlannedLayouts, read_planned
 from dtensor.passes.propagation.task import is_free
@@ -81,6 +84,7 @@ class _Inserter:
         self.state = state
         self.cost = state.cost_model()
         self.moves: dict[tuple[int, Layout], Record] = {}  # by the value that is moved, and how
+        self.ahead: dict[int, list[Record]] = {}  # by the node for which others had them moved
 
     def visit(self, number: int) -> None:
         """Give every use of one value the layout it wants."""
@@ -143,9 +147,10 @@ class _Inserter:
         location = responsible.operation.location
         steps = plan(before, after, info.shape, info.itemsize, self.cost)
         wire = wire_bytes(steps)
+        whose = self._in_need(user)
         record = self.state.ledger.add(
             "relayout",
-            self._reason(before, after, origin, producer, user),
+            self._reason(before, after, origin, producer, user, whose),
             location,
             axes=_changed_axes(before, after),
             before=before.asm(),
@@ -162,6 +167,8 @@ class _Inserter:
             ),
         )
         self.moves[number, after] = record
+        if whose is not user and _gathered_dims(before, after):
+            self.ahead.setdefault(whose.index, []).append(record)
         return new_relayout(value, after, tag(location, record.id), place_behind(value)[0])
 
     def note_fallbacks(self) -> None:
@@ -192,6 +199,9 @@ class _Inserter:
             if node.kind != OP or node.name != CUSTOM_CALL or DEFINED in node.operation.attributes:
                 continue
             moved = [record for k in range(len(node.operands)) if (record := self._taken(node, k))]
+            for k, value in enumerate(node.operands):
+                if self._says_nothing(node, k, range(len(self.graph.types[value].shape))):
+                    moved += self.ahead.pop(node.index, [])
             if moved:
                 total = sum(record.bytes for record in moved)
                 self.state.ledger.add(
@@ -208,13 +218,15 @@ class _Inserter:
         """The relayout that puts together a dimension of which the rule says nothing."""
         value, wanted = node.operands[k], self.planned.operands[node.index][k]
         record = self.moves.get((value, wanted))
+        is_unknown = self._says_nothing(node, k, _gathered_dims(self._given(value), wanted))
+        return record if is_unknown else None
+
+    def _says_nothing(self, node: Node, k: int, dims: Iterable[int]) -> bool:
+        """Whether the rule of an op says nothing of one of these dimensions of an operand."""
         rule = node.rule
-        if record is None or rule is None:
-            return None
-        dims = enumerate(zip(self._given(value).dims, wanted.dims, strict=True))
-        whole = [d for d, (have, want) in dims if have.split > want.split]
-        unknown = any(rule.map_of(k, d) is None and (k, d) not in rule.why_whole for d in whole)
-        return record if unknown else None
+        return rule is not None and any(
+            rule.map_of(k, d) is None and (k, d) not in rule.why_whole for d in dims
+        )
 
     def _gathered_before(self, cut: Node) -> Record | None:
         """The relayout that puts together a dimension that a slice makes shorter, if one does."""
@@ -237,14 +249,21 @@ class _Inserter:
         return None
 
     def _reason(
-        self, before: Layout, after: Layout, origin: Node, producer: Node, user: Node
+        self,
+        before: Layout,
+        after: Layout,
+        origin: Node,
+        producer: Node,
+        user: Node,
+        whose: Node,
     ) -> str:
         """Why a relayout is there, one sentence."""
         name = self._name
         needs = "must have" if user.kind in _ASKS else "needs"
         wanted = f"{name(user)} {needs} {after.short()}"
         if not before.is_partial:
-            return f"{name(producer)} gives {before.short()}, {wanted}"
+            goal = "" if whose is user else f" for {name(whose)}"
+            return f"{name(producer)} gives {before.short()}, {wanted}{goal}"
         axes = ", ".join(axis.name for axis in before.partial_axes)
         parts = f"leaves parts of a {before.partial[0][1]}"
         through = "" if origin is producer else f" (through {name(producer)})"
@@ -274,7 +293,7 @@ class _Inserter:
             return "the constraint"
         if node.kind in MANUAL_EDGES:
             return f"{'operand' if node.kind == MANUAL_READ else 'result'} {node.slot} of shard_map"
-        name = node.name.split(".")[-1]
+        name = title_of(node.operation).split(".", 1)[-1]
         is_backward = "transpose(" in operation_name(node.operation.location)
         return f"backward of {name}" if is_backward else name
 
@@ -294,9 +313,34 @@ class _Inserter:
             node = graph.nodes[graph.producer[made[0]]]
         return node
 
+    def _in_need(self, user: Node) -> Node:
+        """The op for which others take their operands so: what only hands elements on is not it.
+
+        It is `user` itself where that computes more than that, or hands them on to several.
+        """
+        graph, planned, node = self.graph, self.planned, user
+        while node.kind == OP and len(node.results) == 1 and _hands_on(node):
+            uses, given = graph.uses[node.results[0]], planned.results[node.index][0]
+            readers = {index for index, k in uses if planned.operands[index][k] == given}
+            if len(readers) != 1 or len(uses) > 1 or min(readers) <= node.index:
+                return user
+            node = graph.nodes[min(readers)]
+        return node if node.kind == OP else user
+
     def _given(self, number: int) -> Layout:
         graph = self.graph
         return self.planned.results[graph.producer[number]][graph.producer_slot[number]]
+
+
+def _gathered_dims(before: Layout, after: Layout) -> list[int]:
+    """The dimensions that lie in fewer parts than before."""
+    dims = enumerate(zip(before.dims, after.dims, strict=True))
+    return [dim for dim, (have, want) in dims if have.split > want.split]
+
+
+def _hands_on(node: Node) -> bool:
+    """Whether an op moves or computes each element by itself."""
+    return opdef(node.name).moves_only or is_scalar_work(node.operation)
 
 
 def _stand_for_one(producer: Node, user: Node) -> bool:

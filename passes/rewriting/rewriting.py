@@ -46,7 +46,6 @@ class Rewriting:
 
     Attributes:
         function: the function.
-        ops: what stands in it.
         shards: tell which dimensions layouts split.
         note: is given each operation that was created, and is read.
         made: takes what is created.
@@ -55,7 +54,7 @@ class Rewriting:
     """
 
     function: ir.Operation
-    ops: Operations
+    _ops: Operations
     shards: Shards
     note: Callable[[ir.Operation], None]
     made: list[ir.Operation] = field(default_factory=list)
@@ -63,15 +62,21 @@ class Rewriting:
     # Of `each`, by a result: an operation is another key once it reads something else.
     _left: dict[Value, ir.Operation] = field(default_factory=dict)
     _dropped: list[ir.Operation] = field(default_factory=list)
+    _has_erased: bool = False
+
+    @property
+    def ops(self) -> Operations:
+        """What stands in the function; what was created since is not among it until one is erased.
+
+        Whoever holds it must erase nothing meanwhile.
+        """
+        if self._has_erased:
+            self._ops, self._has_erased = Operations(self.function), False
+        return self._ops
 
     def named(self, *names: str) -> list[ir.Operation]:
         """The operations of these names, while nothing is erased."""
         return self.ops.named(*names)
-
-    def read_anew(self) -> Operations:
-        """The operations after a change."""
-        self.ops = Operations(self.function)
-        return self.ops
 
     def each(self, *names: str, is_reverse: bool = False) -> Iterator[ir.Operation]:
         """One after another, those that give something and are still there when it is their turn.
@@ -135,6 +140,7 @@ class Rewriting:
                 if len(each.results):
                     self._left.pop(each.results[0], None)
             op.erase()
+            self._has_erased = True
         for op in made:
             self.note(op)
         self.has_changed |= bool(made)

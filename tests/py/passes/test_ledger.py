@@ -161,7 +161,7 @@ def test_json_and_back(result: DriverResult) -> None:
 
 def test_the_schema_is_kept(result: DriverResult) -> None:
     data = result.ledger.to_json()
-    assert list(data) == ["version", "ops", "records"]
+    assert list(data) == ["version", "ops", "records", "rewrites"]
     assert data["version"] == 1
     for i, op in enumerate(data["ops"]):
         assert {k: type(v) for k, v in op.items()} == {"id": int, "name": str, "location": str}

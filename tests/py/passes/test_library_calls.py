@@ -130,10 +130,45 @@ def test_a_call_that_takes_split_rows_as_a_whole_says_so() -> None:
     said = jit(tridiagonal, mesh=LINE, in_layouts=layouts).lower(bands, right).compile()
     notes = [r for r in said.ledger["records"] if r["kind"] == "fallback"]
     (text,) = [record["text"] for record in notes]
-    assert re.search(r"@lapack_sgtsv_ffi takes whole what layouts split: 896 bytes", text)
+    assert re.search(
+        r"@lapack_sgtsv_ffi takes whole what layouts split: 1568 bytes", text
+    )  # 672 of them the bands, ahead
 
 
 def test_a_call_that_takes_a_batch_apart_says_nothing() -> None:
     layouts = Layout(["x", U, U], LINE), Layout(["x", U, U], LINE)
     step = jit(tridiagonal, mesh=LINE, in_layouts=layouts)
     assert "fallback" not in records(step.lower(values(8, 3, 7), values(8, 7, 4)).compile())
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (jnp.linalg.cholesky, "lapack_spotrf_ffi"),
+        (lambda a: jnp.linalg.eigh(jnp.exp(a))[0], "lapack_ssyevd_ffi"),
+        (lambda a: jnp.linalg.svd(jnp.sin(a.T).reshape(64, 64))[1], "lapack_sgesdd_ffi"),
+    ],
+    ids=["cholesky", "eigh", "svd"],
+)
+def test_what_is_put_together_ahead_of_a_call_is_laid_to_it(
+    function: Callable[..., Any], call: str
+) -> None:
+    lowered = jit(function, mesh=LINE, in_layouts=Layout(["x", U], LINE)).lower(values(64, 64))
+    notes = dict[str, list[Any]]()
+    for record in lowered.ledger["records"]:
+        notes.setdefault(record["kind"], []).append(record)
+    (fallback,), moved = notes["fallback"], notes["relayout"][0]
+    assert f"@{call} takes whole what layouts split: {moved['bytes']:.0f} bytes" in fallback["text"]
+    assert fallback["parents"] == [moved["id"]]
+    assert re.search(rf"needs \[{{}}, {{}}\](?: for custom_call @{call})?$", moved["text"])
+
+
+def test_what_is_put_together_for_several_is_laid_to_none() -> None:
+    def both(a: Any) -> Any:
+        turned = jnp.sin(a.T)
+        return lax.linalg.eigh(turned, symmetrize_input=False)[1], jnp.linalg.svd(turned)[1]
+
+    lowered = jit(both, mesh=LINE, in_layouts=Layout(["x", U], LINE)).lower(values(64, 64))
+    texts = [r["text"] for r in lowered.ledger["records"] if r["kind"] == "relayout"]
+    assert texts
+    assert not any(" for " in text for text in texts)
