@@ -143,6 +143,17 @@ class Builder(Shaper):
         result: Value = op.results[0]
         return result
 
+    def is_finite(self, value: Value) -> Value:
+        """Whether all elements of a value are finite: an i1 scalar."""
+        shape, element = self.read_type(value.type)
+        parts = self.parts(value) if element.startswith("complex<") else [value]
+        type_ = self.tensor_type(shape, "i1")
+        each = [self.value("stablehlo.is_finite", [part], type_) for part in parts]
+        found = self.combined("and", each)
+        for _ in shape:
+            found = self.reduced(found, 0, "and")
+        return found
+
     def reduction_body(self, op: ir.Operation, name: str, scalar: ir.Type) -> None:
         """Give `op` a region that combines two scalars by the operation `name`."""
         body = new_block(op.regions[0], [scalar, scalar])
