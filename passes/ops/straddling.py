@@ -113,6 +113,9 @@ def unless_infinite(
     if element_kind(ctx.element_of(kernel))[0] in EXACT:
         return result
     is_finite = ctx.is_finite(kernel)
+    # Of a branch nothing says that it is seldom taken; of a loop that it seldom runs.
+    cases, scalar = math.prod(walk.cases for walk in walks), ctx.tensor_type((), "i32")
+    rounds = ctx.select(is_finite, ctx.constant(0, scalar), ctx.constant(cases, scalar))
     branch = ctx.create("stablehlo.if", [is_finite], [result.type], regions=2)
     usual, other = [new_block(region) for region in branch.regions]
     ctx.inside(usual).end([result])
@@ -123,7 +126,7 @@ def unless_infinite(
             return [ctx.select(is_of_case, convolved(kept, is_finite), carried[0])]
 
     with ctx.in_place_of(ctx.inside(other)):
-        found = counted_loop(ctx, math.prod(walk.cases for walk in walks), [result], step)
+        found = counted_loop(ctx, rounds, [result], step)
     plan_trips(found, 0)
     ctx.inside(other).end(found)
     whole: Value = branch.results[0]

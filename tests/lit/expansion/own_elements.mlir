@@ -34,10 +34,12 @@ func.func @of_a_kernel_that_may_be_infinite(%a: tensor<3x16x7xf16> {dtensor.layo
     -> (tensor<3x16x2xf16> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {}]>}) {
   // CHECK: %[[ALL:.*]] = stablehlo.convolution(%arg0, %arg1) {{.*}} -> tensor<3x10x2xf32>
   // CHECK: %[[FINITE:.*]] = stablehlo.is_finite %arg1
+  // CHECK: %[[CASES:.*]] = stablehlo.constant dense<5> : tensor<i32>
+  // CHECK: %[[ROUNDS:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[CASES]]
   // CHECK: %[[WHOLE:.*]] = "stablehlo.if"(%{{.*}}) ({
   // CHECK: stablehlo.return %[[ALL]]
-  // CHECK: %[[CASES:.*]] = stablehlo.constant dense<5> : tensor<i32>
-  // CHECK: stablehlo.compare LT, %{{.*}}, %[[CASES]]
+  // CHECK: stablehlo.while{{.*}}dtensor.trips = 0
+  // CHECK: stablehlo.compare LT, %{{.*}}, %[[ROUNDS]]
   // CHECK: %[[KEPT:.*]] = stablehlo.select %{{.*}}, %arg1, %{{.*}} : tensor<3x7x2xi1>, tensor<3x7x2xf16>
   // CHECK: %[[IN:.*]] = stablehlo.pad %arg0, {{.*}}, low = [0, 2, 0], high = [0, 2, 0], interior = [0, 0, 0]
   // CHECK: %[[SOME:.*]] = stablehlo.convolution(%[[IN]], %[[KEPT]]) {{.*}} -> tensor<3x10x2xf32>

@@ -56,6 +56,9 @@ def test_few_channels_are_sent_as_results(size: int, stride: int, rows: int) -> 
     compiled = run(layer(stride), LINE, [ROWS, None], x, kernel, out=ROWS)
     assert set(far(compiled)) == {"shard_permute"}
     assert sent(compiled) == rows * 2 * 12 * 3 * 4
+    # Rows of results; what is done if the kernel is infinite is not planned to be.
+    made = 64 // 8 // stride + rows
+    assert compiled.local_flops == pytest.approx(2 * 2 * made * 12 * 3 * size * 4 * 16, rel=0.05)
 
 
 def test_many_channels_are_made_of_rows() -> None:
