@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 
 from dtensor.dialect.mlir import Value, ir
@@ -150,9 +151,7 @@ class Builder(Shaper):
         type_ = self.tensor_type(shape, "i1")
         each = [self.value("stablehlo.is_finite", [part], type_) for part in parts]
         found = self.combined("and", each)
-        for _ in shape:
-            found = self.reduced(found, 0, "and")
-        return found
+        return self.reduced(self.reshape(found, [math.prod(shape)]), 0, "and") if shape else found
 
     def reduction_body(self, op: ir.Operation, name: str, scalar: ir.Type) -> None:
         """Give `op` a region that combines two scalars by the operation `name`."""
