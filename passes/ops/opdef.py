@@ -29,7 +29,9 @@ class Traffic(NamedTuple):
         wire_bytes: bytes that each device sends, on a ring.
         collectives: how many collectives send them.
         what: tells apart what ops send of an operand: of two ops that read one value in one layout,
-            and send the same at first, the second need not. Empty where each op sends for itself.
+            and send the same at first, the second need not. It has the dimension, how many elements
+            come from below and from above, then what stands around. Empty where each op sends for
+            itself.
         slot: which operand that is.
     """
 

@@ -6,9 +6,8 @@ layout all fetch what others do, where that is cheaper than what each would do b
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import NamedTuple
 
 from dtensor.passes.cost.model import CostModel
@@ -65,7 +64,8 @@ class Price(NamedTuple):
     Attributes:
         algorithm: how it is computed.
         alone: seconds that it takes for itself.
-        shared: seconds of what others may fetch as well, by what that is.
+        shared: seconds of what others may fetch as well, by the side of a value that it is of: all
+            that several need of one is what the most of them do.
     """
 
     algorithm: Algorithm
@@ -104,7 +104,11 @@ def _price(cost: CostModel, reading: Reading, algorithm: Algorithm) -> Price:
     seconds = [runs * traffic_seconds(cost, each) for each in traffic]
     count = len(list(takewhile(lambda each: each.what, traffic)))
     of = [(values[each.slot], placed.operands[each.slot], each.what) for each in traffic[:count]]
-    shared: dict[object, float] = {tuple(of[: k + 1]): seconds[k] for k in range(count)}
+    shared = dict[object, float]()
+    for k, (value, layout, (dim, low, high, *around)) in enumerate(of):
+        for side, number in enumerate((low, high)):
+            what = tuple(of[:k]), value, layout, dim, tuple(around), side
+            shared[what] = seconds[k] * number / max(1, low + high)
     alone = runs * _more_seconds(cost, placed, algorithm) + sum(seconds[count:])
     return Price(algorithm, alone, shared)
 
@@ -114,21 +118,29 @@ def _improved(
 ) -> dict[int, Algorithm]:
     """A plan in which no operation would be cheaper by another algorithm."""
     found, several = dict(plan), [key for key, each in prices.items() if len(each) > 1]
-    used = Counter(what for key in prices for what in _of(found, prices, key).shared)
+    users = dict[object, dict[int, float]]()  # what several need of each, in seconds
 
-    def price(each: Price) -> float:
-        return each.alone + sum([s for what, s in each.shared.items() if not used[what]])
+    def use(key: int, price: Price) -> None:
+        for what, seconds in price.shared.items():
+            users.setdefault(what, {})[key] = seconds
 
+    def marginal(price: Price) -> float:
+        more = [s - max([0.0, *users.get(w, {}).values()]) for w, s in price.shared.items()]
+        return price.alone + sum([max(0.0, seconds) for seconds in more])
+
+    for key in prices:
+        use(key, _of(found, prices, key))
     is_changed = True
     while is_changed:
         is_changed = False
         for key in several:
             now = _of(found, prices, key)
-            used.subtract(now.shared.keys())
-            best = min(prices[key], key=price)
-            if price(best) < (1 - _ALIKE) * price(now):
+            for what in now.shared:
+                del users[what][key]
+            best = min(prices[key], key=marginal)
+            if marginal(best) < (1 - _ALIKE) * marginal(now):
                 found[key], now, is_changed = best.algorithm, best, True
-            used.update(now.shared.keys())
+            use(key, now)
     return found
 
 
@@ -139,6 +151,10 @@ def _of(plan: Mapping[int, Algorithm], prices: Mapping[int, Sequence[Price]], ke
 
 def _seconds(plan: Mapping[int, Algorithm], prices: Mapping[int, Sequence[Price]]) -> float:
     """Seconds of all operations of a plan that send something."""
-    each = [_of(plan, prices, key) for key in prices]
-    shared = dict(chain.from_iterable(one.shared.items() for one in each))
-    return sum([one.alone for one in each], 0.0) + sum(shared.values())
+    most, alone = dict[object, float](), 0.0
+    for key in prices:
+        price = _of(plan, prices, key)
+        alone += price.alone
+        for what, seconds in price.shared.items():
+            most[what] = max(seconds, most.get(what, 0.0))
+    return alone + sum(most.values())

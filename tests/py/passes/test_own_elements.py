@@ -90,6 +90,9 @@ def test_what_several_layers_read_is_fetched_once() -> None:
     x, kernels = numbers((2, 64, 12, 16)), [numbers((3, 4, 16, 12)), numbers((3, 4, 16, 10))]
     compiled = run(branches, LINE, [ROWS, None, None], x, *kernels, out=ROWS)
     assert far(compiled) == ["halo_exchange"]  # 16 channels, and not 12 and 10
+    longer = [kernels[0], numbers((5, 4, 16, 12))]
+    compiled = run(branches, LINE, [ROWS, None, None], x, *longer, out=ROWS)
+    assert sent(compiled) == 4 * 2 * 12 * 16 * 4  # and not 2 rows of 12 and 4 rows of 12
     one = run(branches, LINE, [ROWS, None, None], x, *[k[..., :7] for k in kernels], out=ROWS)
     assert sent(one) == 2 * 2 * 12 * 14 * 4
 
