@@ -29,7 +29,7 @@ from benchmarks.long_tail import ROWS_OF_TABLE
 from dtensor.passes.cuts.fuse import FuseCutsPass
 from dtensor.passes.forms.find import FindFormsPass
 from dtensor.passes.pipelines import pipeline_text
-from dtensor.passes.rewrites import RewritesPass
+from dtensor.passes.rewriting.table import RewritesPass
 
 _PASSES: tuple[type[RewritesPass], ...] = (FindFormsPass, FuseCutsPass)
 _PROGRAMS = {name: row.workload for name, row in ROWS_OF_TABLE.items()} | WORKLOADS

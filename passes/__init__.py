@@ -4,7 +4,7 @@ In the order in which `pipelines.py` runs them:
 
 - `importing/`: one form of mesh and annotations, whoever wrote them; `inline_calls.py` before it.
 - `forms/`, `split_transforms.py`, `cuts/`: what is said long-hand, written so that it shards, by
-  tables of rewrites that `rewrites.py` runs; `rewriting/`: the function meanwhile.
+  tables of rewrites; `rewriting/`: how these run, and the function meanwhile.
 - `uneven/`: dimensions that their mesh axes do not divide become longer.
 - `propagation/`: what is given spreads; `planning/` searches the cheapest plan from there.
 - `verify_plan.py`: checks a plan against `derivation.py`, which says what a rule allows.

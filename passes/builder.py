@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 
 from dtensor.dialect.mlir import Value, ir
@@ -149,6 +150,15 @@ class Builder(Shaper):
         self.reduction_body(op, Reduction.named(reduction).op, scalar)
         result: Value = op.results[0]
         return result
+
+    def is_finite(self, value: Value) -> Value:
+        """Whether all elements of a value are finite: an i1 scalar."""
+        shape, element = self.read_type(value.type)
+        parts = self.parts(value) if element.startswith("complex<") else [value]
+        type_ = self.tensor_type(shape, "i1")
+        each = [self.value("stablehlo.is_finite", [part], type_) for part in parts]
+        found = self.combined("and", each)
+        return self.reduced(self.reshape(found, [math.prod(shape)]), 0, "and") if shape else found
 
     def reduction_body(self, op: ir.Operation, name: str, scalar: ir.Type) -> None:
         """Give `op` a region that combines two scalars by the operation `name`."""

@@ -19,7 +19,7 @@ from dtensor.passes import cxx
 from dtensor.passes.base import options_of
 from dtensor.passes.pipelines import PIPELINES, SUMMARIES
 from dtensor.passes.registry import PASSES, pass_class
-from dtensor.passes.rewrites import RewritesPass
+from dtensor.passes.rewriting.table import RewritesPass
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 _NOTE = "<!-- Written by tools/generate_docs.py from {}; edit those, not this. -->"

@@ -8,7 +8,6 @@ from typing import ClassVar
 from dtensor.dialect.mlir import ir
 from dtensor.passes.base import PassState
 from dtensor.passes.functions import main_function
-from dtensor.passes.rewrites import Rewrite, RewritesPass
 from dtensor.passes.rewriting.names import (
     CONCATENATE,
     CONVERT,
@@ -26,6 +25,7 @@ from dtensor.passes.rewriting.names import (
     TRANSFORM,
     WINDOWED,
 )
+from dtensor.passes.rewriting.table import Rewrite, RewritesPass
 
 
 def _rewrite(file: str, function: str, *names: str, is_repeated: bool = False) -> Rewrite:

@@ -225,6 +225,20 @@ class LocalOp:
             result.set_type(self.local_result_type(k) if types is None else types[k])
         return copy
 
+    @contextmanager
+    def changed(self) -> Iterator[None]:
+        """Meanwhile, operands and attributes may be others: `again` copies them."""
+        operation, operands = self.operation, self.operands
+        attributes = {name: operation.attributes[name] for name in operation.attributes}
+        yield
+        for k, value in enumerate(operands):
+            operation.operands[k] = value
+        for name in list(operation.attributes):
+            if name not in attributes:
+                del operation.attributes[name]
+        for name, attribute in attributes.items():
+            operation.attributes[name] = attribute
+
     def set_integers(self, name: str, values: Sequence[int]) -> None:
         """Write an attribute of the form `array<i64: ...>`."""
         self.operation.attributes[name] = integers_attr(values)

@@ -17,9 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from dtensor.dialect.attributes import index_attr
-from dtensor.dialect.mlir import Value, ir, is_read, operation_of
-from dtensor.dialect.names import TRIPS
+from dtensor.dialect.mlir import Value, ir, is_read
 from dtensor.passes.builder import Builder
 from dtensor.passes.creation import with_sizes
 from dtensor.passes.forms.affine import Affine
@@ -32,7 +30,7 @@ from dtensor.passes.forms.serial import Serial
 from dtensor.passes.forms.staged import Staged
 from dtensor.passes.forms.trips import RowAccess, Trips
 from dtensor.passes.ops.attributes import size_bytes
-from dtensor.passes.ops.loops import counted_loop
+from dtensor.passes.ops.loops import counted_loop, plan_trips
 from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import Shards
 
@@ -137,7 +135,7 @@ class _Chunked:
         if ends is None:
             ahead = {k: self.blocked.everywhere(make, k) for k in self.carries.mapped}
             return self._results(make, self._one_by_one(make, ahead))
-        is_finite = make.combined("and", [_is_finite(make, value) for value in ends.values()])
+        is_finite = make.combined("and", [make.is_finite(value) for value in ends.values()])
         if not self.summed and not self.written:
             return self._last(make, self._one_by_one(make, ends, is_finite, is_ends=True))
         return self._results(make, self.blocked.ahead(make, ends), is_finite)
@@ -189,7 +187,7 @@ class _Chunked:
 
         found = counted_loop(make, rounds, list(values.values()), again)
         if is_known is not None:
-            _plan_trips(found, 1)  # it seldom runs at all
+            plan_trips(found, 1)  # it seldom runs at all
         return dict(zip(values, found, strict=True))
 
     def _rounds(self, make: Builder, most: int, least: int, is_known: Value | None) -> int | Value:
@@ -227,7 +225,7 @@ class _Chunked:
         def again(inner: Builder, number: Value, carried: Sequence[Value]) -> list[Value]:
             shifts = inner.binary("minimum", number, 1)
             come = counted_loop(inner, shifts, carried[: len(ahead)], shifted)
-            _plan_trips(come, 0)
+            plan_trips(come, 0)
             return run(inner, come, carried[len(ahead) + len(sums) :])
 
         def shifted(inner: Builder, _: Value, ends: Sequence[Value]) -> list[Value]:
@@ -249,7 +247,7 @@ class _Chunked:
         else:
             rounds = self._rounds(make, blocked.blocks, 1, is_known)
             ends = counted_loop(make, rounds, [*ahead.values(), *sums, *arrays], again)
-            _plan_trips(ends, 1)
+            plan_trips(ends, 1)
         return self._last(make, dict(zip([*ahead, *self.summed, *written], ends, strict=True)))
 
     def _last(self, make: Builder, ends: Values) -> Values:
@@ -284,19 +282,3 @@ class _Chunked:
         index = make.iota(shape, site.dim, "i32")
         is_written = make.within(index, site.first, site.first + count)
         return make.select(is_written, written, given)
-
-
-def _plan_trips(results: Sequence[Value], trips: int) -> None:
-    """For how many trips a loop is planned that runs as often as is found while running."""
-    operation_of(results[0]).attributes[TRIPS] = index_attr(trips)
-
-
-def _is_finite(make: Builder, value: Value) -> Value:
-    """Whether all elements are finite: a scalar."""
-    shape, element = make.read_type(value.type)
-    parts = make.parts(value) if element.startswith("complex<") else [value]
-    type_ = make.tensor_type(shape, "i1")
-    found = make.combined("and", [make.value("stablehlo.is_finite", [p], type_) for p in parts])
-    for _ in shape:
-        found = make.reduced(found, 0, "and")
-    return found

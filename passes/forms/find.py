@@ -13,7 +13,6 @@ from dtensor.passes.base import PassState
 from dtensor.passes.functions import main_function
 from dtensor.passes.ops.table import opdef
 from dtensor.passes.program import CUSTOM_CALL, WHILE
-from dtensor.passes.rewrites import Rewrite, RewritesPass, rewritten
 from dtensor.passes.rewriting.names import (
     CONCATENATE,
     CONVOLUTION,
@@ -25,6 +24,7 @@ from dtensor.passes.rewriting.names import (
     SORT,
 )
 from dtensor.passes.rewriting.rewriting import Rewriting
+from dtensor.passes.rewriting.table import Rewrite, RewritesPass, rewritten
 
 
 def _first(file: str, function: str, name: str) -> Rewrite:

@@ -10,7 +10,8 @@ shows rules. Operations by what they do, with the files that serve them alone:
 - cuts: `cutting.py` with `cut_dims.py`, `joins.py` and `longer_cuts.py`; `splice.py`; `dynamic.py`.
 - indices: `gather.py`, `scatter.py` and `gather_dot.py`, all by `indexing.py`.
 - reductions: `reductions.py` with `extremes.py`, `totals.py` and `reduced_apart.py`.
-- windows: `windows.py`, `convolution.py` and `select_and_scatter.py`, by `halo.py` and `reach.py`;
+- windows: `windows.py`, `convolution.py` and `select_and_scatter.py`, by `halo.py` and `reach.py`,
+  or by `own_elements.py` and `straddling.py`;
   `ends.py` and `folds.py` for paddings of `jnp.pad`, `longer_windows.py` and `kernel_ends.py` for
   dimensions that were made longer, `xla_convolutions.py`.
 - prefixes: `scans.py`, and `associative.py` for any body.

@@ -142,6 +142,38 @@ def from_beside(ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], ho
     return permuted(ctx, value, axes, sources)
 
 
+def added(
+    ctx: ExpansionContext,
+    value: Value,
+    place: int,
+    dim: int,
+    rows: Value,
+    where: Value | None = None,
+) -> Value:
+    """`value` with rows added from a place along `dim` on, if `where` holds."""
+    own = ctx.cut(value, dim, place, ctx.shape_of(rows)[dim])
+    total = ctx.binary("add", own, rows)
+    total = total if where is None else ctx.select(where, total, own)
+    return ctx.patched(value, dim, place, total)
+
+
+def sent_beside(
+    ctx: ExpansionContext, value: Value, axes: Sequence[AxisRef], dim: int, front: int, behind: int
+) -> Value:
+    """A shard with what the shards beside it have of it added, without what it has of theirs.
+
+    Its first `front` elements along `dim` are those of the shard before it, the last `behind` ones
+    of the shard after it.
+    """
+    size = ctx.shape_of(value)[dim] - front - behind
+    own = ctx.cut(value, dim, front, size)
+    for count, first, hop in ((front, 0, 1), (behind, front + size, -1)):
+        if count:
+            come = from_beside(ctx, ctx.cut(value, dim, first, count), axes, hop)
+            own = added(ctx, own, size - count if hop == 1 else 0, dim, come)
+    return own
+
+
 def shifted(
     ctx: ExpansionContext,
     value: Value,

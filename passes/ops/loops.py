@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dtensor.dialect.attributes import number_attr
-from dtensor.dialect.mlir import Value, ir, stablehlo
+from dtensor.dialect.attributes import index_attr, number_attr
+from dtensor.dialect.mlir import Value, ir, operation_of, stablehlo
+from dtensor.dialect.names import TRIPS
 from dtensor.passes.builder import Builder, new_block
 from dtensor.passes.creation import with_sizes
 
@@ -39,6 +40,11 @@ def counted_loop(
     body.end([body.binary("add", number, 1), *after])
     found: list[Value] = list(loop.results)
     return found[1:]
+
+
+def plan_trips(results: Sequence[Value], trips: int) -> None:
+    """For how many trips a loop is planned that runs as often as is found while running."""
+    operation_of(results[0]).attributes[TRIPS] = index_attr(trips)
 
 
 def numbered(make: Builder, numbers: Sequence[int], element: str) -> Value:

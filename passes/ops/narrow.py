@@ -62,9 +62,12 @@ class Narrow:
         return value
 
 
-def sent_as(operation: ir.Operation) -> tuple[str, ...]:
-    """The element types as which shards send the first operands, of which each gives a result."""
-    operands = list(operation.operands)[: len(operation.results)]
+def sent_as(operation: ir.Operation, count: int = 0) -> tuple[str, ...]:
+    """The element types as which shards send the first operands, as many as there are results.
+
+    With `count`, so many.
+    """
+    operands = list(operation.operands)[: count or len(operation.results)]
     return tuple([element_of(Narrow.of(operand).value) for operand in operands])
 
 

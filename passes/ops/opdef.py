@@ -28,14 +28,18 @@ class Traffic(NamedTuple):
         axes: the mesh axes, the first major.
         wire_bytes: bytes that each device sends, on a ring.
         collectives: how many collectives send them.
-        what: tells apart what ops send of operand 0: of two ops that read one value in one layout,
-            and send the same at first, the second need not. Empty where each op sends for itself.
+        what: tells apart what ops send of an operand: of two ops that read one value in one layout,
+            and send the same at first, the second need not. It has the dimension, how many elements
+            come from below and from above, then what stands around. Empty where each op sends for
+            itself.
+        slot: which operand that is.
     """
 
     axes: tuple[AxisRef, ...]
     wire_bytes: float
     collectives: int
     what: tuple[int, ...] = ()
+    slot: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,11 @@ def sends_nothing(placed: Placed) -> tuple[Traffic, ...]:
     return ()
 
 
+def no_more(placed: Placed) -> float:
+    """No floating-point operations but those of the op."""
+    return 0.0
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """One way to compute an op on shards.
@@ -108,12 +117,17 @@ class Algorithm:
         expand: makes the op of one device; None if local types are all it needs.
         applies: whether it computes the op in these layouts.
         comm_bytes: what it sends; `passes.cost` makes seconds of it.
+        more_flops: floating-point operations of each device besides its share of those of the op.
+        weight: how many times what it sends counts beside what others send: of an algorithm that
+            takes more collectives, and more for XLA to compile, more than once.
     """
 
     name: str
     expand: Expander | None = None
     applies: Callable[[Placed], bool] = always
     comm_bytes: Callable[[Placed], tuple[Traffic, ...]] = sends_nothing
+    more_flops: Callable[[Placed], float] = no_more
+    weight: float = 1.0
 
 
 def one_per_element(op: OpInfo) -> float:
@@ -220,15 +234,15 @@ UNKNOWN = OpDef(no_rule, flops=unknown_flops)
 
 
 def algorithm_of(
-    definition: OpDef, placed: Placed, price: Callable[[Traffic], float] | None = None
+    definition: OpDef, placed: Placed, price: Callable[[Algorithm], float] | None = None
 ) -> Algorithm | None:
     """The algorithm that computes the op in these layouts; None if none does.
 
     Args:
         definition: what is known of the op.
         placed: the op and its layouts.
-        price: seconds of what is sent. The first algorithm that applies is taken; if it
-            communicates, the cheapest of those that apply and do.
+        price: seconds of what an algorithm sends and computes more than another. The first that
+            applies is taken; if it communicates, the cheapest of those that apply and do.
     """
     found = (algorithm for algorithm in definition.algorithms if algorithm.applies(placed))
     first = next(found, None)
@@ -237,7 +251,7 @@ def algorithm_of(
     others = [algorithm for algorithm in found if algorithm.comm_bytes is not sends_nothing]
     if not others:
         return first
-    return min((first, *others), key=lambda each: sum(map(price, each.comm_bytes(placed))))
+    return min((first, *others), key=price)
 
 
 def placed_of(local: LocalOp) -> Placed:

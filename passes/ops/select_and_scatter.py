@@ -26,7 +26,7 @@ from dtensor.passes.ops import padding
 from dtensor.passes.ops.accuracy import all_of, summed
 from dtensor.passes.ops.attributes import direction_of
 from dtensor.passes.ops.combiners import combiner
-from dtensor.passes.ops.exchanges import from_beside
+from dtensor.passes.ops.exchanges import added, from_beside
 from dtensor.passes.ops.halo import exchange
 from dtensor.passes.ops.longer_windows import is_one_to_one, reads_end, set_padding
 from dtensor.passes.ops.opdef import Algorithm, OpDef, Placed, Traffic, placed_of
@@ -233,25 +233,10 @@ def _own(
         if has_copies:
             is_there = _is_at(ctx, axes, 0 if hop == 1 else -1)
             each = (ctx.cut(rows, dim, k, 1) for k in range(count))
-            own = _added(ctx, own, edge, dim, ctx.combined("add", each), is_there)
+            own = added(ctx, own, edge, dim, ctx.combined("add", each), is_there)
         come = from_beside(ctx, rows, axes, hop)
-        own = _added(ctx, own, size - count if hop == 1 else 0, dim, come)
+        own = added(ctx, own, size - count if hop == 1 else 0, dim, come)
     return own
-
-
-def _added(
-    ctx: ExpansionContext,
-    value: Value,
-    place: int,
-    dim: int,
-    rows: Value,
-    where: Value | None = None,
-) -> Value:
-    """`value` with rows added from a place along `dim` on, if `where` holds."""
-    own = ctx.cut(value, dim, place, ctx.shape_of(rows)[dim])
-    total = ctx.binary("add", own, rows)
-    total = total if where is None else ctx.select(where, total, own)
-    return ctx.patched(value, dim, place, total)
 
 
 def select_and_scatter_flops(op: OpInfo) -> float:

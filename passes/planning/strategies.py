@@ -13,9 +13,10 @@ from itertools import chain, islice, takewhile
 from dtensor.dialect.layout import Layout
 from dtensor.dialect.manual import inner_layout
 from dtensor.passes.graph import BORDERS, CARRY, JOINTS, MANUAL_EDGES, MANUAL_READ, OP, RESULT, Node
-from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
+from dtensor.passes.ops.opdef import Placed
 from dtensor.passes.ops.rule import OpInfo, OpRule
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.planning.algorithms import cheapest, traffic_seconds
 from dtensor.passes.planning.all_places import (
     HeldPlaces,
     SubAxes,
@@ -342,16 +343,13 @@ class Maker:
             self._layouts(op.operand_shapes, strategy.ins),
             self._layouts(op.result_shapes, strategy.outs),
         )
-        found = algorithm_of(opdef(op.name), placed, self._price)
+        found = cheapest(self.task.cost, placed)
         if found is None:
             return None
         traffic = found.comm_bytes(placed)
-        exchanges = [(each.what, self._price(each)) for each in traffic]
-        shared = takewhile(lambda exchange: exchange[0], exchanges)
-        return Computed(sum([seconds for _, seconds in exchanges], 0.0), tuple(shared))
-
-    def _price(self, traffic: Traffic) -> float:
-        return self.task.cost.seconds_of(traffic.wire_bytes, traffic.collectives, traffic.axes)
+        exchanges = [(each.what, traffic_seconds(self.task.cost, each)) for each in traffic]
+        count = len(list(takewhile(lambda each: each.what and not each.slot, traffic)))
+        return Computed(sum([seconds for _, seconds in exchanges], 0.0), tuple(exchanges[:count]))
 
     def _layouts(
         self, shapes: Sequence[tuple[int, ...]], specs: Sequence[int]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from dtensor.dialect.mlir import ir
 from dtensor.passes.cost.model import DTYPES, CostModel
 from dtensor.passes.graph import CARRY, OP, Graph, Node
 from dtensor.passes.ops.attributes import precision_of, products_of
@@ -101,9 +102,8 @@ def work_of(graph: Graph, cost: CostModel, free: Sequence[bool]) -> list[Work]:
             moved = _moved(graph, node, definition, fuses, reduces)
         most = cost.memory_seconds(graph.types[node.results[0]].bytes) if node.results else 0.0
         traffic = {each: (cost.memory_seconds(size), most) for each, size in moved.items()}
-        element = _element(graph, node, definition)
-        times = products_of(node.operation) if element is not None else 1
-        compute = cost.compute_seconds(rule.flops * times, element)
+        taken = graph.types[node.operands[0]].element if node.operands else ""
+        compute = compute_seconds(cost, definition, node.operation, taken, rule.flops)
         work = Work(compute, traffic)
         found.append(work if cost.reads_shards else Work(work.whole, {}))
     return found
@@ -156,13 +156,25 @@ def _overwritten(graph: Graph, node: Node) -> dict[Transfer, float]:
     return {Transfer((k,)): 2 * types[v].bytes for k, v in enumerate(node.operands) if k >= count}
 
 
-def _element(graph: Graph, node: Node, definition: OpDef) -> str | None:
-    """The type of the elements that a matrix product takes; None of what is none."""
-    if not (definition.is_product and node.operands):
+def compute_seconds(
+    cost: CostModel, definition: OpDef, operation: ir.Operation, taken: str, flops: float
+) -> float:
+    """Seconds of floating-point operations of an op, whose operand 0 has elements of this type."""
+    element = _element(definition, operation, taken)
+    times = products_of(operation) if element is not None else 1
+    return cost.compute_seconds(flops * times, element)
+
+
+def _element(definition: OpDef, operation: ir.Operation, taken: str) -> str | None:
+    """The type of the elements that a matrix product takes, as peaks name it; None of what is none.
+
+    `taken` is that of operand 0, as written.
+    """
+    if not (definition.is_product and taken):
         return None
-    element = graph.types[node.operands[0]].element.removeprefix("complex<").removeprefix("u")
+    element = taken.removeprefix("complex<").removeprefix("u")
     if element.startswith("f32"):
-        return precision_of(node.operation)
+        return precision_of(operation)
     return "i8" if element in _NARROW else next((t for t in DTYPES if element.startswith(t)), None)
 
 

@@ -28,8 +28,9 @@ from dtensor.passes.graph import (
     Node,
     op_info,
 )
-from dtensor.passes.ops.opdef import Placed, Traffic, algorithm_of
+from dtensor.passes.ops.opdef import Placed
 from dtensor.passes.ops.table import opdef
+from dtensor.passes.planning.algorithms import Reading, choose
 from dtensor.passes.planning.alternatives import Alternative
 from dtensor.passes.planning.plan import Sides
 from dtensor.passes.propagation.task import border_layouts
@@ -59,16 +60,18 @@ def write_planned(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> Non
     """
     by_op: dict[int, list[Node]] = {}
     names = _Names()
-    said: dict[tuple[int, ...], tuple[Attributes, Sides]] = {}
+    said: dict[tuple[int | str, ...], tuple[Attributes, Sides]] = {}
+    algorithms = _algorithms(graph, planned, cost)
     for node in graph.nodes:
         if node.kind in (OP, CONSTRAINT):
             sides = planned.operands[node.index], planned.results[node.index]
-            key = id(node.rule), id(sides[0]), id(sides[1])  # a plan has one tuple for equal ops
+            algorithm = algorithms.get(node.index, "")
+            # A plan has one tuple for equal ops.
+            key = id(node.rule), id(sides[0]), id(sides[1]), algorithm
             known = said.get(key) if node.rule is not None else None
             if known is not None:
                 says = known[0]
             else:
-                algorithm = "" if node.kind != OP else _algorithm(graph, node, planned, cost)
                 says = _says(graph, node, planned, names[algorithm] if algorithm else None)
                 said[key] = says, sides  # which keeps the tuples, and so their ids
             attributes = node.operation.attributes
@@ -126,21 +129,21 @@ class _Names(dict[str, ir.Attribute]):
         return made
 
 
-def _algorithm(graph: Graph, node: Node, planned: PlannedLayouts, cost: CostModel) -> str:
-    """The name of the algorithm that computes a node in its layouts."""
-    definition = opdef(node.name)
-    if len(definition.algorithms) == 1:
-        return definition.algorithms[0].name
-    sides = ([graph.types[v] for v in values] for values in (node.operands, node.results))
-    info = op_info(node.operation, node.name, *sides)
-    placed = Placed(info, planned.operands[node.index], planned.results[node.index])
-
-    def price(traffic: Traffic) -> float:
-        return cost.seconds_of(traffic.wire_bytes, traffic.collectives, traffic.axes)
-
-    found = algorithm_of(definition, placed, price)
-    assert found is not None, "strategies are those that some algorithm computes"
-    return found.name
+def _algorithms(graph: Graph, planned: PlannedLayouts, cost: CostModel) -> dict[int, str]:
+    """The name of the algorithm that computes each operation in its layouts, by node."""
+    named, readings = dict[int, str](), dict[int, Reading]()
+    for node in graph.nodes:
+        definition = opdef(node.name) if node.kind == OP else None
+        if definition is None:
+            continue
+        if len(definition.algorithms) == 1:
+            named[node.index] = definition.algorithms[0].name
+            continue
+        sides = ([graph.types[v] for v in values] for values in (node.operands, node.results))
+        info = op_info(node.operation, node.name, *sides)
+        placed = Placed(info, planned.operands[node.index], planned.results[node.index])
+        readings[node.index] = Reading(placed, node.operands, node.weight)
+    return named | {k: found.name for k, found in choose(cost, readings).items()}
 
 
 def write_function_layouts(graph: Graph, planned: PlannedLayouts) -> None:

@@ -15,7 +15,7 @@ from dtensor.dialect.axes import AxisRef, devices_along
 from dtensor.dialect.diagnostics import place_of
 from dtensor.dialect.mesh import Mesh
 from dtensor.dialect.mlir import Value, ir
-from dtensor.dialect.names import AXES, FROM, NAMESPACE
+from dtensor.dialect.names import AXES, FROM, NAMESPACE, TRIPS
 from dtensor.passes.base import Pass, PassState
 from dtensor.passes.cost.model import (
     CostModel,
@@ -29,9 +29,10 @@ from dtensor.passes.functions import main_function
 from dtensor.passes.graph import OpReader, TypeInfo, op_info
 from dtensor.passes.ledger import FIRST_RECORD, Ledger, Record
 from dtensor.passes.locations import all_ids, function_text, fused_count, location_text
+from dtensor.passes.ops.attributes import integer
 from dtensor.passes.ops.opdef import one_per_element, unknown_flops
 from dtensor.passes.ops.table import opdef
-from dtensor.passes.program import CONTROL, walk
+from dtensor.passes.program import CONTROL, Scope, walk
 
 
 @dataclass(frozen=True)
@@ -153,8 +154,16 @@ def cost_report(
     """The collectives and the flops of a function of local shapes, before it is lowered."""
     reader = _Reader(meshes, ledger, cost)
     for op, name, scope in walk(function):
-        reader.read(op, name, scope.trips)
+        reader.read(op, name, scope)
     return CostReport(tuple(reader.collectives), reader.flops)
+
+
+def _planned_trips(scope: Scope) -> int:
+    """How often a block is planned to run: once in a loop of unknown length, if it is to at all."""
+    if scope.trips is not None:
+        return scope.trips
+    loops = [each.block.owner.attributes for each in scope.outwards()]
+    return int(all(TRIPS not in said or integer(said[TRIPS]) for said in loops))
 
 
 class _Reader:
@@ -166,16 +175,16 @@ class _Reader:
         self.flops = 0.0
         self._ops = OpReader()
 
-    def read(self, op: ir.Operation, name: str, trips: int | None) -> None:
+    def read(self, op: ir.Operation, name: str, scope: Scope) -> None:
         dialect, _, kind = name.partition(".")
         if kind in _WIRE:
             if dialect == NAMESPACE:
                 names, n = _axes(op, self.meshes)
             else:
                 names, n = _written_axes(op, next(iter(self.meshes.values())))
-            self._add(op, kind, names, n, trips)
+            self._add(op, kind, names, n, scope.trips)
         elif dialect != NAMESPACE and name not in CONTROL:
-            self.flops += self._op_flops(op, name) * (1 if trips is None else trips)
+            self.flops += self._op_flops(op, name) * _planned_trips(scope)
 
     def _type(self, value: Value) -> TypeInfo:
         return self._ops.type_info(value.type, None)

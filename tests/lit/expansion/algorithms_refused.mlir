@@ -53,3 +53,39 @@ func.func @main(%a: tensor<3x8xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}
   }) {dtensor.results = [#dtensor.layout<@mesh, []>]} : (tensor<3x8xf32>, tensor<f32>) -> tensor<f32>
   return %0 : tensor<f32>
 }
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// A window of 11 elements reads results of more than the shard beside it, which has 4.
+func.func @main(%a: tensor<3x8x7xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {}]>}, %k: tensor<11x7x2xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}, {}]>})
+    -> (tensor<3x8x2xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {}]>}) {
+  // expected-error @+1 {{algorithm 'own_elements' of 'stablehlo.convolution' does not compute [{}, {"x"}, {}] from [{}, {"x"}, {}], [{}, {}, {}]; let dtensor-propagate choose layouts and algorithm}}
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[5, 5]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.algorithm = "own_elements", dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}, {}]>]} : (tensor<3x8x7xf32>, tensor<11x7x2xf32>) -> tensor<3x8x2xf32>
+  return %0 : tensor<3x8x2xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// Nor does it know what stands around a value that goes round.
+func.func @main(%a: tensor<3x8x7xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {}]>}, %k: tensor<3x7x2xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}, {}]>})
+    -> (tensor<3x8x2xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {}]>}) {
+  // expected-error @+1 {{algorithm 'own_elements' of 'stablehlo.convolution' does not compute [{}, {"x"}, {}] from [{}, {"x"}, {}], [{}, {}, {}]; let dtensor-propagate choose layouts and algorithm}}
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.ends = ["wrap"], dtensor.algorithm = "own_elements", dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}, {}]>]} : (tensor<3x8x7xf32>, tensor<3x7x2xf32>) -> tensor<3x8x2xf32>
+  return %0 : tensor<3x8x2xf32>
+}
+
+// -----
+
+"dtensor.mesh"() {sym_name = "mesh", mesh = #dtensor.mesh<["x"=2]>} : () -> ()
+
+// Of 8 elements shards have 7 results, which begin elsewhere in each.
+func.func @main(%a: tensor<3x16x7xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {}]>}, %k: tensor<3x7x2xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {}, {}]>})
+    -> (tensor<3x14x2xf32> {dtensor.layout = #dtensor.layout<@mesh, [{}, {"x"}, {}]>}) {
+  // expected-error @+1 {{algorithm 'own_elements' of 'stablehlo.convolution' does not compute [{}, {"x"}, {}] from [{}, {"x"}, {}], [{}, {}, {}]; let dtensor-propagate choose layouts and algorithm}}
+  %0 = stablehlo.convolution(%a, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, dtensor.algorithm = "own_elements", dtensor.results = [#dtensor.layout<@mesh, [{}, {"x"}, {}]>]} : (tensor<3x16x7xf32>, tensor<3x7x2xf32>) -> tensor<3x14x2xf32>
+  return %0 : tensor<3x14x2xf32>
+}

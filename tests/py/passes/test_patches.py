@@ -67,10 +67,13 @@ def test_frames_shorter_than_their_overlap_bring_the_overlap() -> None:
         )
 
     # 16 frames of 40, of which each shard has two: 12 samples before them and 12 behind.
-    x, kernel = numbers((2, 256, 1)), numbers((40, 1, 3))
+    x, kernel = numbers((2, 256, 1)), numbers((40, 1, 16))
     compiled = run(frames, LINE, [[None, "x", None], None], x, kernel, out=[None, "x", None])
     assert {c.kind for c in compiled.collectives} == {"halo_exchange"}
     assert compiled.wire_bytes == 2 * 4 * (12 + 12)
+    # A frame of each neighbour reads samples of a shard: of few channels, parts of these are sent.
+    few = run(frames, LINE, [[None, "x", None], None], x, kernel[..., :3], out=[None, "x", None])
+    assert few.wire_bytes == 2 * 4 * (3 + 3)
 
 
 # Rows, kernel, stride, padding, dilation, base dilation.

@@ -12,7 +12,7 @@ import dtensor
 from dtensor.passes.base import PassOptionError
 from dtensor.passes.cuts.fuse import FuseCutsPass
 from dtensor.passes.forms.find import FindFormsPass
-from dtensor.passes.rewrites import Rewrite, RewritesPass
+from dtensor.passes.rewriting.table import Rewrite, RewritesPass
 
 _ALL = [(cls, each) for cls in (FindFormsPass, FuseCutsPass) for each in cls.TABLE]
 
