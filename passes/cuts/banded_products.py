@@ -2,12 +2,15 @@
 
 `jax.image.resize` multiplies with weights that it computes of positions alone. Each row of the
 result reads a few rows of the image. Blocks of rows read frames of the image that are equally far
-apart: these are slices of the image side by side, and a split dimension stays split.
+apart: these are slices of the image side by side, and a split dimension stays split. Where rows and
+results have few blocks in common, as 63 and 125 have, each shard has one.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,28 +26,64 @@ from dtensor.passes.rewriting.rewriting import Rewriting
 from dtensor.passes.rewriting.shards import Shards
 
 _TIMES_A_FRAME = 4  # times as many elements as a frame has
-_BYTE = 255
+_WORK = 1000  # multiplications, in the time in which one element is sent
+_COUNTS = ("ui8", "ui16", "ui32", "ui64")  # what elements are counted in
 
 
-def _frames_of(is_read: Numbers, more: int) -> Frames | None:
+@dataclass(frozen=True)
+class _Split:
+    """How the dimensions of a band are split, that of its inputs and that of its outputs.
+
+    Attributes:
+        shards: how many.
+        is_kept: of each, whether it becomes no longer than a layout given asks for.
+    """
+
+    shards: int
+    is_kept: tuple[bool, bool]
+
+    def sent(self, frames: Frames, sizes: Sequence[int]) -> int:
+        """How many rows a shard sends and gets, where it has some number of whole blocks."""
+        apart, each = 0, -(-frames.count // self.shards)
+        for size, is_kept in zip(sizes, self.is_kept, strict=True):
+            apart += is_kept * (each * -(-size // frames.count) - -(-size // self.shards))
+        return frames.length - frames.hop + (self.shards - 1) * apart
+
+
+def _frames_of(is_read: Numbers, split: _Split, more: int) -> Frames | None:
     """Which inputs each block of outputs reads, by a matrix [inputs, outputs].
+
+    Blocks of one pattern are as many as inputs and outputs have in common. Or there is one for each
+    shard: where the others are few, or where less is sent so and not much more computed.
 
     Args:
         is_read: where the matrix is not zero.
+        split: how they are split.
         more: by how many elements frames are to be longer at both ends.
 
     Returns:
         A frame for each block; None if frames are long.
     """
-    inputs, outputs = is_read.shape
-    count = math.gcd(inputs, outputs)
-    rows, columns = np.nonzero(is_read)
-    if not len(rows):
+    (inputs, outputs), shards = is_read.shape, split.shards
+    if not is_read.any():
         return None
-    step, made = inputs // count, outputs // count
+    small = _in_blocks_of(is_read, math.gcd(inputs, outputs), more)
+    large = _in_blocks_of(is_read, shards, more)
+    if large.length > 2 * large.hop or min(inputs, outputs) < shards:
+        return small if _TIMES_A_FRAME * small.length <= inputs else None
+    if _TIMES_A_FRAME * small.length > inputs:
+        return large
+    saved = split.sent(small, is_read.shape) - split.sent(large, is_read.shape)
+    work = -(-outputs // shards) * (large.length - small.length)
+    return large if work < _WORK * saved else small
+
+
+def _in_blocks_of(is_read: Numbers, count: int, more: int) -> Frames:
+    """A frame for each of `count` blocks of outputs."""
+    step, made = (-(-size // count) for size in is_read.shape)
+    rows, columns = np.nonzero(is_read)
     offsets = rows - step * (columns // made)
-    low, width = int(offsets.min()) - more, int(np.ptp(offsets)) + 1 + 2 * more
-    return None if _TIMES_A_FRAME * width > inputs else Frames(low, step, count, width)
+    return Frames(int(offsets.min()) - more, step, count, int(np.ptp(offsets)) + 1 + 2 * more)
 
 
 def write_in_blocks(function: Rewriting) -> None:
@@ -68,11 +107,14 @@ def _in_blocks(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> Va
         dim = dims[1 - k][0]
         if len(ir.RankedTensorType(weights.type).shape) != 2:
             continue
-        band = _band(weights, dims[k][0])
-        if band is None or not _is_of_one_type(op):
+        count = shards.nearly((value, dim))
+        if count == 1 or not _is_of_one_type(op):
             continue
-        count = shards.count((value, dim))
-        if count > 1:
+        result: Value = op.results[0]
+        outputs = 0 if k == 0 else len(shape_of(result)) - 1
+        split = _Split(count, (shards.keeps(value, dim), shards.keeps(result, outputs)))
+        band = _band(weights, dims[k][0], split)
+        if band is not None:
             return _written(op, k, (dims[k][0], dim), band, count, made)
     return None
 
@@ -82,7 +124,7 @@ def _is_of_one_type(op: ir.Operation) -> bool:
     return len(types) == 1
 
 
-def _band(weights: Value, inputs: int) -> Frames | None:
+def _band(weights: Value, inputs: int, split: _Split) -> Frames | None:
     """The frames of a known matrix, of which one dimension, `inputs`, is that of the inputs.
 
     Where rounding decides which numbers are zero, XLA may find others: frames are longer by one
@@ -95,11 +137,11 @@ def _band(weights: Value, inputs: int) -> Frames | None:
         is_read = (found if inputs == 0 else found.T) != 0
         if is_written is None:
             is_written = is_read
-            if not np.isfinite(found).all() or _frames_of(is_read, 0) is None:
+            if not np.isfinite(found).all() or _frames_of(is_read, split, 0) is None:
                 return None
         elif not np.array_equal(is_read, is_written):
-            return _frames_of(is_written, 1)
-    return None if is_written is None else _frames_of(is_written, 0)
+            return _frames_of(is_written, split, 1)
+    return None if is_written is None else _frames_of(is_written, split, 0)
 
 
 def _written(
@@ -120,13 +162,20 @@ def _written(
     rank = len(shape_of(value))
     if inputs == 1:
         weights = make.transpose(weights, [1, 0])
+    outputs = make.shape_of(weights)[1]
+    each = -(-outputs // band.count)  # block
+    weights = make.lengthened(weights, 0, 0, band.count * band.hop)
+    weights = make.lengthened(weights, 1, 0, band.count * each)
+    value = make.lengthened(value, dim, 0, band.count * band.hop)
     blocks, frames = _blocks(make, weights, band), band.taken(make, value, dim)
     found = _product(op, make, frames, blocks, dim)
     total = _total(make, _bad(make, value), dim, count, band)
     found = _spoilt(op, make, found, total, (_bad(make, frames), blocks), dim)
     # [block, others, output of a block]: outputs come first if the band does, else last.
+    place = 0 if side == 0 else rank - 1
     found = make.moved(found, rank, 1) if side == 0 else make.moved(found, 0, rank - 1)
-    return make.reshape(found, shape_of(op.results[0]))
+    found = make.regrouped(found, place, band.count * each, count=2)
+    return make.cut(found, place, 0, outputs)
 
 
 def _blocks(make: Builder, weights: Value, band: Frames) -> Value:
@@ -176,17 +225,25 @@ def _spoilt(
 def _total(make: Builder, bad: Value, dim: int, count: int, band: Frames) -> Value:
     """How many elements `bad` marks by 1; if more than a frame has, some such number.
 
-    So each of `count` shards need not count beyond that, and sums of bytes are sent. Not where the
-    shards do not have whole blocks: then the dimension becomes longer, and is not cut into these.
+    So each of `count` shards need not count beyond that, and sums of bytes are sent. Where the
+    shards do not have whole blocks, all are counted: then the dimension becomes longer, and is not
+    cut into these.
     """
-    shape, width = make.shape_of(bad), band.length
-    if band.count % count or count * (width + 1) > _BYTE:
-        return make.reduced(bad, dim, "sum")
-    apart = make.regrouped(bad, dim, count, shape[dim] // count)
-    each = make.reduced(apart, dim + 1, "sum")
-    each = make.binary("minimum", each, width + 1)
-    total = make.reduced(make.convert(each, "ui8"), dim, "sum")
+    size, most = make.shape_of(bad)[dim], count * (band.length + 1)
+    if band.count % count or most >= size:
+        counted = _count_in(size)
+        total = make.reduced(make.convert(bad, counted), dim, "sum")
+    else:
+        apart = make.regrouped(bad, dim, count, size // count)
+        each = make.reduced(apart, dim + 1, "sum")
+        each = make.binary("minimum", each, band.length + 1)
+        total = make.reduced(make.convert(each, _count_in(most)), dim, "sum")
     return make.convert(total, make.element_of(bad))
+
+
+def _count_in(most: int) -> str:
+    """The narrowest integers that count so far."""
+    return next(each for each in _COUNTS if most < 1 << int(each[2:]))
 
 
 def _bad(make: Builder, value: Value) -> Value:

@@ -32,7 +32,7 @@ from dtensor.passes.rewriting.names import (
 )
 
 _DEEPEST = 30  # operations one behind the other
-_MOST = 30  # pieces that are added
+_MOST = 120  # pieces that are added
 
 
 class Sums(Reader):

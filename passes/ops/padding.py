@@ -66,6 +66,11 @@ def in_proportion(op: OpInfo, tie: TiedDims) -> bool:
     return _proportion(op, tie)[1] == 0 and not tie[0].together
 
 
+def goes_in_steps(op: OpInfo, tie: TiedDims) -> bool:
+    """Whether the lengths of a tie are in proportion, but for a part of a step at the end."""
+    return _proportion(op, tie)[1] < max(tie[0].scale, tie[-1].scale)
+
+
 def _proportion(op: OpInfo, tie: TiedDims) -> tuple[int, int]:
     """The length of the first dimension of a tie, and by how much the last is out of proportion."""
     one, other = tie[0], tie[-1]

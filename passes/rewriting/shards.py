@@ -8,7 +8,7 @@ split as many as make each device compute no more than if all computed the whole
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dtensor.dialect.attributes import layout_of
 from dtensor.dialect.layout import Layout
@@ -20,7 +20,7 @@ from dtensor.passes.graph import Graph
 from dtensor.passes.ops.attributes import shape_of
 from dtensor.passes.propagation.task import read_pins
 from dtensor.passes.uneven.classes import ValueDim
-from dtensor.passes.uneven.components import Beside, neighbours, split_alike
+from dtensor.passes.uneven.components import Beside, in_steps, neighbours, split_alike
 
 At = tuple[Value, int]  # a value and one of its dimensions
 
@@ -41,6 +41,8 @@ class Shards:
         self._most = max((mesh.size for mesh in state.meshes.values()), default=1)
         self._near: Beside | None = None
         self._alike: Beside | None = None
+        self._stepped: Beside | None = None
+        self._kept: dict[ValueDim, int] | None = None
         self._splits: dict[ValueDim, int] | None = None
         self._nearly: dict[ValueDim, int] | None = None
         self._made: dict[At, At] = {}
@@ -114,7 +116,7 @@ class Shards:
         if value in graph.number and place not in splits:
             splits[place] = shards
             self._nearly = None
-            self._spread(splits, [place], self._is_even)
+            self._spread(splits, [place], self._beside)
 
     def count(self, *places: At) -> int:
         """The most shards that one of the dimensions has; 1 where no layout leads to them."""
@@ -126,8 +128,19 @@ class Shards:
         graph, splits = self._known()
         if self._nearly is None:
             self._nearly = dict(splits)
-            self._spread(self._nearly, list(splits), self._is_near)
+            self._spread(self._nearly, list(splits), self._nearly_beside)
         return self._most_of(places, graph, self._nearly)
+
+    def keeps(self, value: Value, dim: int) -> bool:
+        """Whether a dimension walks together with one of its size that a layout given splits.
+
+        Then it becomes no longer than that layout asks for.
+        """
+        graph, _ = self._known()
+        if self._kept is None:
+            self._kept = self._given()
+            self._spread(self._kept, list(self._kept), self._kept_beside)
+        return (graph.number.get(value, -1), dim) in self._kept
 
     def _most_of(self, places: Sequence[At], graph: Graph, splits: dict[ValueDim, int]) -> int:
         found = 1
@@ -140,32 +153,61 @@ class Shards:
     def _known(self) -> tuple[Graph, dict[ValueDim, int]]:
         """The shards of each dimension that walks together with one that a layout given splits."""
         if self.graph is None or self._splits is None:
-            self.graph, self._splits = self._state.graph_of(self._function), {}
+            self.graph = self._state.graph_of(self._function)
             self._near, self._alike = neighbours(self.graph), split_alike(self.graph)
-            for index, layout in read_pins(self.graph, self._meshes).layouts.items():
-                for d, dim in enumerate(layout.dims):
-                    if dim.split > 1:
-                        place = (self.graph.nodes[index].subject, d)
-                        self._splits.setdefault(place, dim.split)
-            self._spread(self._splits, list(self._splits), self._is_even)
+            self._stepped = in_steps(self.graph)
+            self._splits = self._given()
+            self._spread(self._splits, list(self._splits), self._beside)
         return self.graph, self._splits
 
-    def _spread(
-        self, found: dict[ValueDim, int], left: list[ValueDim], may: Callable[[int, int, int], bool]
-    ) -> None:
-        """Find what is split as these are; `may` says to which sizes, of so many shards."""
+    def _given(self) -> dict[ValueDim, int]:
+        """The shards of each dimension that a layout given splits."""
         assert self.graph is not None
-        assert self._near is not None
-        assert self._alike is not None
+        found = dict[ValueDim, int]()
+        for index, layout in read_pins(self.graph, self._meshes).layouts.items():
+            for d, dim in enumerate(layout.dims):
+                if dim.split > 1:
+                    found.setdefault((self.graph.nodes[index].subject, d), dim.split)
+        return found
+
+    def _spread(
+        self,
+        found: dict[ValueDim, int],
+        left: list[ValueDim],
+        beside: Callable[[ValueDim, int], Iterator[ValueDim]],
+    ) -> None:
+        """Find what is split as these are: what is `beside` one, of so many shards."""
         while left:
             place = left.pop()
-            shards, size = found[place], self._size(place)
-            alike = self._alike(place)
-            likely = [other for other in alike if may(size, self._size(other), shards)]
-            for other in (*self._near(place), *likely):
+            for other in beside(place, found[place]):
                 if other not in found:
-                    found[other] = shards
+                    found[other] = found[place]
                     left.append(other)
+
+    def _kept_beside(self, place: ValueDim, _: int) -> Iterator[ValueDim]:
+        """What walks together with a dimension in its size."""
+        assert self._near is not None
+        size = self._size(place)
+        yield from (other for other in self._near(place) if self._size(other) == size)
+
+    def _beside(self, place: ValueDim, shards: int) -> Iterator[ValueDim]:
+        """What walks together with a dimension, or in steps, and what could be split alike."""
+        assert self._near is not None
+        assert self._alike is not None
+        assert self._stepped is not None
+        size = self._size(place)
+        yield from self._near(place)
+        yield from (other for other in self._stepped(place) if self._size(other) > shards)
+        yield from (o for o in self._alike(place) if self._is_even(size, self._size(o), shards))
+
+    def _nearly_beside(self, place: ValueDim, shards: int) -> Iterator[ValueDim]:
+        """That, and what few elements are cut off from or put on."""
+        assert self._alike is not None
+        size = self._size(place)
+        yield from self._beside(place, shards)
+        for other in self._alike(place):
+            if max(size, self._size(other)) < _TIMES_AS_LONG * min(size, self._size(other)):
+                yield other
 
     @staticmethod
     def _is_even(size: int, other: int, shards: int) -> bool:
@@ -174,11 +216,6 @@ class Shards:
             size % max(other, 1),
             other % max(size, 1),
         )
-
-    @staticmethod
-    def _is_near(size: int, other: int, _: int) -> bool:
-        """Few elements are cut off, or put on."""
-        return max(size, other) < _TIMES_AS_LONG * min(size, other)
 
     def _size(self, place: ValueDim) -> int:
         assert self.graph is not None

@@ -16,9 +16,10 @@ from dtensor.dialect.diagnostics import error
 from dtensor.dialect.dim import Dim
 from dtensor.passes.creation import Shape
 from dtensor.passes.graph import CARRY, CONSTRAINT, JOIN, OP, THROUGH, Graph, Node
-from dtensor.passes.ops.padding import Fill, TiedDims, in_proportion
+from dtensor.passes.ops.padding import Fill, TiedDims, goes_in_steps, in_proportion
 from dtensor.passes.ops.reduction import Reduction
 from dtensor.passes.ops.rule import FactorKind, OpRule
+from dtensor.passes.ops.table import opdef
 from dtensor.passes.propagation.task import Pins
 from dtensor.passes.uneven.classes import Classes, DimClasses, ValueDim
 from dtensor.passes.uneven.ties import (
@@ -206,6 +207,20 @@ def split_alike(graph: Graph) -> Beside:
         return [] if regroups(node) else [major_dims(rule, f) for f in range(len(rule.factors))]
 
     return _beside(graph, split)
+
+
+def in_steps(graph: Graph) -> Beside:
+    """Gives the dimensions that operations tie to one of a value, and take or give in equal steps.
+
+    They grow together where they do not divide: every second element of 500 is one of 504.
+    """
+
+    def stepped(node: Node, rule: OpRule) -> list[Carriers]:
+        padding, info = opdef(node.name).padding, rule.info_of(node.operation)
+        ties = () if padding is None or padding.ties is None else padding.ties(info)
+        return [[(a.slot, a.dim) for a in tie] for tie in ties if goes_in_steps(info, tie)]
+
+    return _beside(graph, stepped)
 
 
 def _beside(graph: Graph, together: Callable[[Node, OpRule], Iterable[Carriers]]) -> Beside:

@@ -40,6 +40,13 @@ def tiles(u: Any) -> Any:
     return rows * (p[2:, 2:] - p[1:-1, :-2])
 
 
+def windows(u: Any) -> Any:
+    """Products of each element with those of five rows and columns around it."""
+    p, (rows, columns) = jnp.pad(u, 2, mode="reflect"), u.shape
+    places = [(i, j) for i in range(5) for j in range(5)]
+    return sum((i - j) * p[i : i + rows, j : j + columns] * u for i, j in places)
+
+
 def longer(u: Any) -> Any:
     """Differences of an array with a row more at each end, which are computed of it in two ways."""
     return jnp.diff(u, axis=0, prepend=u[:1], append=-u[-1:])[1:] * 2 + jnp.roll(u, 2, 0)
@@ -60,7 +67,7 @@ def numbers(*shape: int, dtype: Any = np.float32) -> Any:
 
 STENCILS = [padded(mode) for mode in MODES]
 STENCILS += [padded("reflect", 2, 3), padded("wrap", 1, 2), padded("edge", 0, 1)]
-STENCILS += [ends, tiles, longer]
+STENCILS += [ends, tiles, windows, longer]
 
 
 @pytest.mark.parametrize("function", STENCILS)
@@ -99,6 +106,13 @@ def test_one_row_each_way_is_sent(function: Callable[[Any], Any]) -> None:
     u = numbers(256, 24)
     step = jit(gradient(function), mesh=LINE, in_layouts=ROWS, out_layouts=ROWS, options=SLOW)
     assert step.lower(u, u).wire_bytes == 2 * 24 * 4
+
+
+def test_rows_of_many_terms_are_added_before_they_are_sent() -> None:
+    """Four rows around a shard, and of sums of products the two next to it and the two behind."""
+    u = numbers(256, 24)
+    step = jit(gradient(windows), mesh=LINE, in_layouts=ROWS, out_layouts=ROWS, options=SLOW)
+    assert step.lower(u, u).wire_bytes <= (4 + 2 * (1 + 2)) * 24 * 4
 
 
 def test_padding_of_both_dimensions_sends_one_row_each_way() -> None:

@@ -99,8 +99,84 @@ def test_gradients_of_uneven_images(rows: int, others: int, number: float) -> No
         absolute=1e-5,
     )
     if others == 2 * rows:
-        # Two rows each way, and two of counts, which are floats.
-        assert sent(compiled) <= (4 + 2 * 2 * 7 / 8) * 12 * 4
+        # Two rows each way, and two of counts, of a byte or two each.
+        assert sent(compiled) <= (4 + 2 * 2 * 7 / 8 / 2) * 12 * 4
+
+
+# Rows that have few blocks in common with what they become, or none, and how many rows are sent.
+IN_SHARDS = [(63, 125, 4, 6), (125, 63, 3, 3), (100, 60, 4, 4), (60, 100, 5, 7), (172, 344, 4, 2)]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("rows", "others", "there", "back"), IN_SHARDS)
+@pytest.mark.parametrize("number", [1, np.inf, np.nan])
+def test_each_shard_makes_its_rows_of_those_near_it(
+    rows: int, others: int, there: int, back: int, number: float
+) -> None:
+    x = RANDOM.normal(size=(rows, 12)).astype(np.float32)
+    x[rows // 3, 2] = x[-1, 5] = x[-2, 7] = number
+    layout, function = Layout(["x", UNSHARDED], LINE), resized(others, 12)
+    bounds = (function, there + COUNTS), (gradient(function), there + back + 2 * COUNTS)
+    for program, most in bounds:
+        compiled = check(
+            program,
+            x,
+            mesh=LINE,
+            in_layouts=(layout,),
+            out_layouts=layout,
+            error=1e-5,
+            absolute=1e-4,
+        )
+        assert sent(compiled) <= most * 12 * 4
+
+
+def pooled(x: Any) -> Any:
+    return jax.lax.reduce_window(x, 0.0, jax.lax.add, (2, 1), (2, 1), "VALID")
+
+
+def convolved(x: Any, stride: int = 2, padding: str = "SAME") -> Any:
+    numbers = ("NWC", "WIO", "NWC")
+    kernel = jnp.linspace(-1, 1, 432).reshape(3, 12, 12)
+    return jax.lax.conv_general_dilated(
+        x[None], kernel, (stride,), padding, dimension_numbers=numbers
+    )[0]
+
+
+def back(part: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: x - jax.image.resize(part(x), x.shape, "linear")
+
+
+def twice(padding: str) -> Callable[[Any], Any]:
+    return lambda x: jax.image.resize(convolved(x, 1, padding), (2 * len(x), 12), "linear")
+
+
+# How many rows are sent of 348, which 8 devices do not divide, and of 344, which they do: then
+# shards of 22 rows of 172 lie up to 7 rows further on than those of 43 of 344.
+STEPS: dict[str, tuple[Callable[[Any], Any], float, float]] = {
+    "every second row and back": (back(lambda x: jnp.tanh(x[::2])), 2, 11),
+    "sums of two and back": (back(pooled), 2, 11),
+    "a convolution of every second and back": (back(convolved), 3, 12),
+    "twice as many of what is convolved": (twice("SAME"), 6, 4),
+    "twice as many but for the ends": (twice("VALID"), 8, 6),
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("rows", [348, 344])
+def test_what_is_read_in_steps_stays_split(name: str, rows: int) -> None:
+    function, uneven, even = STEPS[name]
+    x, layout = RANDOM.normal(size=(rows, 12)).astype(np.float32), Layout(["x", UNSHARDED], LINE)
+    compiled = check(
+        function,
+        x,
+        mesh=LINE,
+        in_layouts=(layout,),
+        out_layouts=layout,
+        error=1e-5,
+        absolute=1e-4,
+    )
+    assert sent(compiled) <= ((even if rows == 344 else uneven) + 2 * COUNTS) * 12 * 4
 
 
 def near(count: int, reach: int) -> Any:
