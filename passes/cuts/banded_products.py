@@ -9,7 +9,7 @@ results have few blocks in common, as 63 and 125 have, each shard has one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,15 +105,19 @@ def _in_blocks(op: ir.Operation, shards: Shards, made: list[ir.Operation]) -> Va
     for k in range(2):
         weights, value = op.operands[k], op.operands[1 - k]
         dim = dims[1 - k][0]
-        if len(ir.RankedTensorType(weights.type).shape) != 2:
+        if len(shape_of(weights)) != 2 or not _is_of_one_type(op):
+            continue
+        known = _known(weights)
+        written = next(known, None)
+        if written is None:
             continue
         count = shards.nearly((value, dim))
-        if count == 1 or not _is_of_one_type(op):
+        if count == 1:
             continue
         result: Value = op.results[0]
         outputs = 0 if k == 0 else len(shape_of(result)) - 1
         split = _Split(count, (shards.keeps(value, dim), shards.keeps(result, outputs)))
-        band = _band(weights, dims[k][0], split)
+        band = _band(written, known, dims[k][0], split)
         if band is not None:
             return _written(op, k, (dims[k][0], dim), band, count, made)
     return None
@@ -124,24 +128,28 @@ def _is_of_one_type(op: ir.Operation) -> bool:
     return len(types) == 1
 
 
-def _band(weights: Value, inputs: int, split: _Split) -> Frames | None:
+def _known(weights: Value) -> Iterator[Numbers]:
+    """A matrix as it is written, then as XLA may compute it; nothing if it is not known.
+
+    One that is rounded to 16 bits in the end is zero where it was, and maybe elsewhere.
+    """
+    rounded = made_by(CONVERT, weights)
+    if rounded is not None and holds_floats(*map(element_of, (weights, rounded.operands[0]))):
+        weights = rounded.operands[0]
+    yield from known_floats(weights)
+
+
+def _band(written: Numbers, others: Iterator[Numbers], inputs: int, split: _Split) -> Frames | None:
     """The frames of a known matrix, of which one dimension, `inputs`, is that of the inputs.
 
     Where rounding decides which numbers are zero, XLA may find others: frames are longer by one
-    then. A matrix that is rounded to 16 bits in the end is zero where it was, and maybe elsewhere.
+    then.
     """
-    is_written, rounded = None, made_by(CONVERT, weights)
-    if rounded is not None and holds_floats(*map(element_of, (weights, rounded.operands[0]))):
-        weights = rounded.operands[0]
-    for found in known_floats(weights):
-        is_read = (found if inputs == 0 else found.T) != 0
-        if is_written is None:
-            is_written = is_read
-            if not np.isfinite(found).all() or _frames_of(is_read, split, 0) is None:
-                return None
-        elif not np.array_equal(is_read, is_written):
-            return _frames_of(is_written, split, 1)
-    return None if is_written is None else _frames_of(is_written, split, 0)
+    is_written = (written if inputs == 0 else written.T) != 0
+    if not np.isfinite(written).all() or _frames_of(is_written, split, 0) is None:
+        return None
+    is_alike = all(np.array_equal(found != 0, written != 0) for found in others)
+    return _frames_of(is_written, split, 0 if is_alike else 1)
 
 
 def _written(
