@@ -82,6 +82,7 @@ def _solve_over(problem: Problem, axes: Moves, limits: Limits) -> bool:
 _MANY_AXES = 3  # mesh axes: then many programs have too many strategies
 _FEW_SUB_AXES = 2  # sub-axes that change together, where one after another has: three may take long
 _MANY_DIMS = 8  # of one tensor: three sub-axes may split it in 700 ways, and it has as many specs
+_HOPELESS = 1.5  # times as much as a plan must cost: parts that go apart save a quarter, seldom
 _MOST_CHOICES = 800_000  # of two neighbours, summed over all, where some are left out
 _SURELY_MANY = 1_200_000  # the same, as an estimate says that is right within a fifth there
 
@@ -108,6 +109,8 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool)
     if is_vast or len(maker.named_together) == 1 or are_parted:
         _parts_together(problem, everything, limits, is_vast)
         problem.let_change(axes)
+        if problem.total() > _HOPELESS * limits.below:
+            return False
     if not (has_few and is_small and _has_few_choices(problem, limits.choices)):
         maker.keep_few(is_vast)
         maker.has_left_out = True
