@@ -106,11 +106,9 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool)
     has_few = (_most_dims(problem) + 1) ** len(everything) <= limits.specs
     is_small = len(problem.now) <= limits.small
     are_parted = len(axes) < _MANY_AXES and len(axes) < len(everything)
-    if is_vast or len(maker.named_together) == 1 or are_parted:
-        _parts_together(problem, everything, limits, is_vast)
-        problem.let_change(axes)
-        if problem.total() > _HOPELESS * limits.below:
-            return False
+    goes_together = is_vast or len(maker.named_together) == 1 or are_parted
+    if goes_together and not _parts_together(problem, axes, limits, is_vast):
+        return False
     if not (has_few and is_small and _has_few_choices(problem, limits.choices)):
         maker.keep_few(is_vast)
         maker.has_left_out = True
@@ -144,20 +142,25 @@ def _solve_by_axes(problem: Problem, axes: Moves, limits: Limits, is_vast: bool)
     return False
 
 
-def _parts_together(problem: Problem, axes: frozenset[int], limits: Limits, is_vast: bool) -> None:
+def _parts_together(problem: Problem, axes: Moves, limits: Limits, is_vast: bool) -> bool:
     """Lay out anew where the sub-axes of each set, of those that may change, all do the same.
 
     All sets change at once, or one of them where tensors have many dimensions (`is_vast`) or there
     are too many choices.
+
+    Returns:
+        Whether a plan may be found from there that costs no more than is asked for.
     """
-    maker = problem.maker
+    maker, everything = problem.maker, frozenset[int]().union(*axes)
     maker.keep_parts_together(True)
-    problem.let_change((axes,))
+    problem.let_change((everything,))
     if is_vast or not _has_few_choices(problem, limits.most):
-        groups = [group & axes for group in maker.named_together]
+        groups = [group & everything for group in maker.named_together]
         problem.let_change(tuple(filter(None, groups)))
     _search(problem, limits)
     maker.keep_parts_together(False)
+    problem.let_change(axes)
+    return problem.total() <= _HOPELESS * limits.below
 
 
 def _one_by_one(axes: frozenset[int]) -> Moves:
