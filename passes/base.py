@@ -239,7 +239,9 @@ def option_types(cls: type[Pass]) -> dict[str, type]:
 
 def options_of(cls: type[Pass]) -> list[Option]:
     """The options of a pass; each has a default, and its line's comment is the help."""
-    types, comments = option_types(cls), _field_comments(cls)
+    types, comments = option_types(cls), dict[str, str]()
+    for each in reversed(cls.mro()):
+        comments |= _field_comments(each)
     return [
         Option(
             item.name.replace("_", "-"),

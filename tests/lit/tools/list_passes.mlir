@@ -4,6 +4,8 @@
 
 // CHECK: Passes:
 // CHECK: dtensor-import
+// CHECK: dtensor-fuse-cuts
+// CHECK: without : str = rewrites to leave out, by name
 // CHECK: dtensor-drop-layouts
 // CHECK-NEXT: Removes every layout attribute and every dtensor.relayout.
 // CHECK: keep-borders : bool = false leave the layouts of function arguments and results
