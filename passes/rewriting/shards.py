@@ -191,20 +191,20 @@ class Shards:
         yield from (other for other in self._near(place) if self._size(other) == size)
 
     def _beside(self, place: ValueDim, shards: int) -> Iterator[ValueDim]:
-        """What walks together with a dimension, or in steps, and what could be split alike."""
+        """What walks together with a dimension, and what could be split alike."""
         assert self._near is not None
         assert self._alike is not None
-        assert self._stepped is not None
         size = self._size(place)
         yield from self._near(place)
-        yield from (other for other in self._stepped(place) if self._size(other) > shards)
         yield from (o for o in self._alike(place) if self._is_even(size, self._size(o), shards))
 
     def _nearly_beside(self, place: ValueDim, shards: int) -> Iterator[ValueDim]:
-        """That, and what few elements are cut off from or put on."""
+        """That, what walks in steps, and what few elements are cut off from or put on."""
         assert self._alike is not None
+        assert self._stepped is not None
         size = self._size(place)
         yield from self._beside(place, shards)
+        yield from (other for other in self._stepped(place) if self._size(other) > shards)
         for other in self._alike(place):
             if max(size, self._size(other)) < _TIMES_AS_LONG * min(size, self._size(other)):
                 yield other

@@ -14,7 +14,7 @@ from tests.py.passes.planning.small_models import least, small_models
 
 
 def test_dead_ends_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eliminate, "_SMALL", 0)  # search every variable
+    monkeypatch.setattr(eliminate, "_SMALL_TABLE", 0)  # search every variable
     dropped = 0
     for seed, model in small_models(200, 2_000):
         search = Elimination(model, Effort(table=1))
@@ -67,7 +67,7 @@ def test_one_variable_has_many_neighbours_with_one_state_left() -> None:
 
 
 def test_many_neighbours_are_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eliminate, "_SMALL", 0)
+    monkeypatch.setattr(eliminate, "_SMALL_TABLE", 0)
     looks: list[int] = []
     drop = Elimination._drop_dead_ends
 
