@@ -66,6 +66,12 @@ class Builder(Shaper):
         is_float = element_kind(self.element_of(value))[0] == "float"
         return self.value(PLUS_ZERO, [value], value.type) if is_float else value
 
+    def nothing_of(self, value: Value, is_negative: bool) -> Value:
+        """A scalar zero of the element type of a value; -0.0 where that is asked for."""
+        if is_negative:
+            return self.identity("sum", self.tensor_type((), self.element_of(value)))
+        return self.zero_of(value)
+
     def combined(self, name: str, values: Iterable[Value]) -> Value:
         """One value, at least, after another joined by an element-wise op of two."""
         total, *others = values

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dtensor.dialect.mlir import Value, ir
+from dtensor.dialect.mlir import Value, ir, operation_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.cuts.pieces import Piece, Source
 from dtensor.passes.ops.attributes import element_of, shape_of
-from dtensor.passes.ops.patterns import sums_with, terms_of, zeros_around
+from dtensor.passes.ops.patterns import is_negative_zero, sums_with, terms_of, zeros_around
 from dtensor.passes.rewriting.names import ADD, PAD
 from dtensor.passes.rewriting.rewriting import Rewriting
 
@@ -35,7 +35,10 @@ def _with_terms_joined(op: ir.Operation, made: list[ir.Operation]) -> Value | No
         return None
     make = Builder(op, made)
     shape = shape_of(op.results[0])
-    values = [_joined(make, run, shape) if len(run) > 1 else terms[k] for k, run in runs]
+    values = [
+        _joined(make, run, terms[k : k + len(run)], shape) if len(run) > 1 else terms[k]
+        for k, run in runs
+    ]
     return make.combined("add", values)
 
 
@@ -76,15 +79,19 @@ def _is_beside(placed: Piece, run: Sequence[Piece]) -> bool:
     return is_apart and not ends.isdisjoint((placed.place, placed.end))
 
 
-def _joined(make: Builder, run: Sequence[Piece], shape: Sequence[int]) -> Value:
+def _joined(
+    make: Builder, run: Sequence[Piece], terms: Sequence[Value], shape: Sequence[int]
+) -> Value:
     """The sum of terms of which each element is not zero in one at most.
 
-    A sum of zeros of two signs is 0.
+    A sum of zeros of two signs is 0, one of negative zeros alone is negative.
     """
     dim, place, parts = run[0].source.dim, 0, list[Value]()
-    zero = make.zero_of(run[0].source.value)
+    is_negative = all(is_negative_zero(operation_of(term).operands[1]) for term in terms)
+    zero = make.nothing_of(run[0].source.value, is_negative)
     for placed in sorted(run, key=lambda each: each.place):
         before, size = placed.place - place, placed.end - place
         parts.append(make.lengthened(placed.source.value, dim, before, size, zero))
         place = placed.end
-    return make.plus_zero(make.lengthened(make.joined(parts, dim), dim, 0, shape[dim], zero))
+    value = make.lengthened(make.joined(parts, dim), dim, 0, shape[dim], zero)
+    return value if is_negative else make.plus_zero(value)

@@ -19,7 +19,7 @@ from dtensor.passes.cuts.pieces import Piece, Pieces, Source
 from dtensor.passes.cuts.slices_in_place import Aligner, Wanted
 from dtensor.passes.ops.attributes import element_of, integers, pad_numbers, shape_of
 from dtensor.passes.ops.elementwise import is_scalar_work
-from dtensor.passes.ops.patterns import is_zero
+from dtensor.passes.ops.patterns import is_negative_zero, is_zero
 from dtensor.passes.rewriting.names import ADD, CONCATENATE, PAD, REVERSE
 from dtensor.passes.rewriting.rewriting import Rewriting
 
@@ -38,7 +38,7 @@ class MovedSums(Sums):
         found = super().of_result(op, dim)
         if op.name != ADD or found is None:
             return found
-        zeros = [piece for piece in found if _is_zero(piece)][:1]
+        zeros = sorted(filter(_is_zero, found), key=_is_negative)[:1]
         terms = [piece for piece in found if not _is_zero(piece)]
         return None if terms and all(map(_stays, found)) else [*terms, *zeros]
 
@@ -48,6 +48,11 @@ def _is_zero(piece: Piece) -> bool:
     value = piece.source.value
     op = maker_of(value)
     return is_zero(value) or (op is not None and is_nothing(op))
+
+
+def _is_negative(piece: Piece) -> bool:
+    """Whether a piece is -0.0; of zeros of both signs the sum is 0."""
+    return is_negative_zero(piece.source.value)
 
 
 def _stays(piece: Piece) -> bool:
@@ -157,6 +162,8 @@ class Mover:
             size = shape_of(op.results[0])[dim]
             pieces = self._sums.of(op.results[0], dim)
             terms = [piece for piece in pieces if not _is_zero(piece)]
+            zeros = [piece for piece in pieces if _is_zero(piece)]
+            is_negative = bool(zeros) and all(map(_is_negative, zeros))
             places = [(op.results[0], dim), *(term.source.at for term in terms)]
             if not _has_few(terms, size) or self._shards.nearly(*places) < 2:
                 continue
@@ -164,9 +171,13 @@ class Mover:
             found = [term for term in long if term is not None]
             if len(found) == len(terms):
                 rows = self._rows(op, self._added(op, found, scope), size)
-                make, values = Builder(op, self._made), [self._spliced(op, r, scope) for r in rows]
+                make, values = (
+                    Builder(op, self._made),
+                    [self._spliced(op, r, scope, is_negative) for r in rows],
+                )
                 total = make.combined("add", values)
-                return total if len(terms) == len(pieces) else make.plus_zero(total)
+                is_whole = is_negative or not zeros
+                return total if is_whole else make.plus_zero(total)
         return None
 
     def _as_long(self, term: Piece, wanted: Wanted) -> Piece | None:
@@ -219,16 +230,19 @@ class Mover:
             row.add(pieces)
         return rows
 
-    def _spliced(self, op: ir.Operation, row: Row, scope: int) -> Value:
-        """The terms of a row side by side, with zeros between; a sum of zeros of two signs is 0."""
+    def _spliced(self, op: ir.Operation, row: Row, scope: int, is_negative: bool) -> Value:
+        """The terms of a row side by side, with zeros between; a sum of zeros of two signs is 0.
+
+        With negative zeros if all that are added are.
+        """
         pieces, make = row.pieces, Builder(op, self._made)
         if len(pieces) == 1 and _stays(pieces[0]):
             return self._aligner.value(pieces[0].source, op, scope)
         main = [piece.source for piece in sorted(pieces, key=lambda piece: -piece.count)]
-        zero = make.zero_of(op.results[0])
+        zero = make.nothing_of(op.results[0], is_negative)
         stretches = [*_between(pieces, row.size, Source(zero))]
         value = self._aligner.spliced(stretches, main, op, scope)
-        return value if len(row.terms) == 1 else make.plus_zero(value)
+        return value if is_negative or len(row.terms) == 1 else make.plus_zero(value)
 
 
 def _between(pieces: Sequence[Piece], size: int, zero: Source) -> Iterator[Piece]:

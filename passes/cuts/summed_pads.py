@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dtensor.dialect.mlir import Value, ir, made_by, reader_of
+from dtensor.dialect.mlir import Value, ir, made_by, operation_of, reader_of
 from dtensor.passes.builder import Builder
 from dtensor.passes.ops.attributes import pad_numbers, shape_of
-from dtensor.passes.ops.patterns import sums_with, terms_of, zeros_around
+from dtensor.passes.ops.patterns import is_negative_zero, sums_with, terms_of, zeros_around
 from dtensor.passes.rewriting.names import ADD, PAD
 from dtensor.passes.rewriting.rewriting import Rewriting
 
@@ -74,15 +74,15 @@ def _is_split(term: Value, padded: _Padded, function: Rewriting) -> bool:
 
 def _summed(make: Builder, padded: _Padded, terms: Sequence[Value]) -> Value:
     """The sum of terms that are padded alike along one dimension, padded there at last."""
-    inner = [_without(make, made_by(PAD, term), padded.dim) for term in terms]
-    total = make.combined("add", inner)
+    pads = [operation_of(term) for term in terms]
+    total = make.combined("add", [_without(make, pad, padded.dim) for pad in pads])
     size = padded.low + shape_of(total)[padded.dim] + padded.high
-    return make.lengthened(total, padded.dim, padded.low, size)
+    zero = make.nothing_of(total, all(is_negative_zero(pad.operands[1]) for pad in pads))
+    return make.lengthened(total, padded.dim, padded.low, size, zero)
 
 
-def _without(make: Builder, pad: ir.Operation | None, dim: int) -> Value:
+def _without(make: Builder, pad: ir.Operation, dim: int) -> Value:
     """What a pad makes along the other dimensions."""
-    assert pad is not None
     lows, highs, _ = pad_numbers(pad)
     lows[dim] = highs[dim] = 0
     value: Value = pad.operands[0]

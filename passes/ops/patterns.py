@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from dtensor.dialect.mlir import Value, ir, made_by, maker_of, reader_of, users
@@ -27,6 +28,12 @@ def is_zero(value: Value) -> bool:
     maker = constant_of(value)
     numbers = None if maker is None else constant_numbers(maker)
     return fill_number(value) == 0 if numbers is None else bool((numbers == 0).all())
+
+
+def is_negative_zero(value: Value) -> bool:
+    """Whether a value repeats -0.0, which changes no number that it is added to; 0 changes -0.0."""
+    number = fill_number(value)
+    return number == 0 and math.copysign(1.0, number) < 0
 
 
 def zeros_around(value: Value) -> tuple[Value, list[tuple[int, int]]] | None:

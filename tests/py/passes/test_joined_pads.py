@@ -85,3 +85,28 @@ def test_parts_of_negative_zeros_are_negative_zeros_until_zero_is_added() -> Non
     for x in (np.full(16, -0.0, np.float32), np.tile(np.asarray([1, -1], np.float32), 8)):
         found = dtensor.jit(bits, in_layouts=(dtensor.Layout(["x"], LINE), None))(x, p)
         np.testing.assert_array_equal(np.asarray(found.to_jax()), jax.jit(bits)(x, p))
+
+
+# Per case what stands before and behind two parts of 64 rows, and with what: -0.0, but once.
+NEGATIVE: dict[str, tuple[tuple[int, int], tuple[int, int], float]] = {
+    "joined": ((0, 32), (32, 0), -0.0),
+    "summed": ((8, 24), (8, 24), -0.0),
+    "moved": ((0, 63), (8, 0), -0.0),
+    "both signs": ((8, 24), (8, 24), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", NEGATIVE)
+@pytest.mark.parametrize("number", [-0.0, 0.0, 1.0])
+def test_paddings_with_negative_zeros_stay_negative(name: str, number: float) -> None:
+    first, second, fill = NEGATIVE[name]
+
+    def padded(a: Any, b: Any) -> Any:
+        one = jnp.pad(a[: 64 - sum(first)], [first, (0, 0)], constant_values=-0.0)
+        other = jnp.pad(b[: 64 - sum(second)], [second, (0, 0)], constant_values=fill)
+        return jax.lax.bitcast_convert_type(one + other, jnp.int32)
+
+    a, b = np.full((64, 3), -0.0, np.float32), np.full((64, 3), number, np.float32)
+    rows = dtensor.Layout(["x", dtensor.UNSHARDED], LINE)
+    found = dtensor.jit(padded, in_layouts=rows, out_layouts=rows)(a, b)
+    np.testing.assert_array_equal(np.asarray(found.to_jax()), jax.jit(padded)(a, b))
