@@ -6,6 +6,7 @@ Values against one device, those of images with infinities too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -30,6 +31,13 @@ def resized(
 
 def gradient(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return jax.grad(lambda x: jnp.sum(function(x) ** 2))
+
+
+def sent_by_rows(function: Callable[[Any], Any], x: Any, absolute: float = 1e-4) -> float:
+    """What a program of rows of 8 devices sends, which gives what one device does."""
+    layout = Layout(["x", UNSHARDED], LINE)
+    how = partial(check, mesh=LINE, in_layouts=(layout,), out_layouts=layout)
+    return sent(how(function, x, error=1e-5, absolute=absolute))
 
 
 COUNTS = 2 * 7 / 8 / 4  # of a row, of a byte each
@@ -88,19 +96,10 @@ UNEVEN = [(124, 248), (180, 360), (248, 124), (100, 150), (120, 180)]
 def test_gradients_of_uneven_images(rows: int, others: int, number: float) -> None:
     x = RANDOM.normal(size=(rows, 12)).astype(np.float32)
     x[rows // 3, 2] = x[-1, 5] = x[-2, 7] = number
-    layout = Layout(["x", UNSHARDED], LINE)
-    compiled = check(
-        gradient(resized(others, 12)),
-        x,
-        mesh=LINE,
-        in_layouts=(layout,),
-        out_layouts=layout,
-        error=1e-5,
-        absolute=1e-5,
-    )
+    sends = sent_by_rows(gradient(resized(others, 12)), x, absolute=1e-5)
     if others == 2 * rows:
         # Two rows each way, and two of counts, of a byte or two each.
-        assert sent(compiled) <= (4 + 2 * 2 * 7 / 8 / 2) * 12 * 4
+        assert sends <= (4 + 2 * 2 * 7 / 8 / 2) * 12 * 4
 
 
 # Rows that have few blocks in common with what they become, or none, and how many rows are sent.
@@ -115,19 +114,10 @@ def test_each_shard_makes_its_rows_of_those_near_it(
 ) -> None:
     x = RANDOM.normal(size=(rows, 12)).astype(np.float32)
     x[rows // 3, 2] = x[-1, 5] = x[-2, 7] = number
-    layout, function = Layout(["x", UNSHARDED], LINE), resized(others, 12)
+    function = resized(others, 12)
     bounds = (function, there + COUNTS), (gradient(function), there + back + 2 * COUNTS)
     for program, most in bounds:
-        compiled = check(
-            program,
-            x,
-            mesh=LINE,
-            in_layouts=(layout,),
-            out_layouts=layout,
-            error=1e-5,
-            absolute=1e-4,
-        )
-        assert sent(compiled) <= most * 12 * 4
+        assert sent_by_rows(program, x) <= most * 12 * 4
 
 
 def pooled(x: Any) -> Any:
@@ -166,17 +156,8 @@ STEPS: dict[str, tuple[Callable[[Any], Any], float, float]] = {
 @pytest.mark.parametrize("rows", [348, 344])
 def test_what_is_read_in_steps_stays_split(name: str, rows: int) -> None:
     function, uneven, even = STEPS[name]
-    x, layout = RANDOM.normal(size=(rows, 12)).astype(np.float32), Layout(["x", UNSHARDED], LINE)
-    compiled = check(
-        function,
-        x,
-        mesh=LINE,
-        in_layouts=(layout,),
-        out_layouts=layout,
-        error=1e-5,
-        absolute=1e-4,
-    )
-    assert sent(compiled) <= ((even if rows == 344 else uneven) + 2 * COUNTS) * 12 * 4
+    x = RANDOM.normal(size=(rows, 12)).astype(np.float32)
+    assert sent_by_rows(function, x) <= ((even if rows == 344 else uneven) + 2 * COUNTS) * 12 * 4
 
 
 def near(count: int, reach: int) -> Any:
